@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The context: where VMs and their state lie, which VMM runs them, where the log goes. Set it up in one thread,
+ * then share it between threads; it must outlive nothing: objects made from it keep it alive.
+ */
+#ifndef CCHV_CTX_H
+#define CCHV_CTX_H
+
+#include <cchv/error.h>
+
+CCHV_BEGIN_DECLS
+
+typedef struct cchv_ctx cchv_ctx;
+
+/* Levels of the log. Values are fixed for ever and only appended. */
+enum cchv_log_level {
+	CCHV_LOG_ERROR = 0,
+	CCHV_LOG_WARNING = 1,
+	CCHV_LOG_INFO = 2,
+	CCHV_LOG_DEBUG = 3
+};
+
+/* Called with one finished line, without a line feed, in the thread that caused it. */
+typedef void (*cchv_log_fn)(int level, const char *message, void *user_data);
+/* Called once when the library will not use @user_data any more. */
+typedef void (*cchv_release_fn)(void *user_data);
+
+/**
+ * cchv_ctx_new() - make a context
+ * @ret_ctx: receives the context; free it with cchv_ctx_free()
+ * @err:     NULL, or receives the error (free it with cchv_error_free())
+ *
+ * Nothing is touched on the host. Directories are the defaults of root or of the user, the VMM is "auto".
+ *
+ * Valid in: always.
+ * Threads:  any.
+ * Since:    0.1
+ *
+ * Return: CCHV_OK, CCHV_ERR_INVALID or CCHV_ERR_NOMEM.
+ */
+int cchv_ctx_new(cchv_ctx **ret_ctx, cchv_error **err);
+
+/**
+ * cchv_ctx_free() - give a context back
+ * @ctx: the context, or NULL
+ *
+ * Objects made from it stay valid; its memory goes with the last of them.
+ *
+ * Valid in: always.
+ * Threads:  any.
+ * Since:    0.1
+ */
+void cchv_ctx_free(cchv_ctx *ctx);
+
+/**
+ * cchv_ctx_set_runtime_dir() - where sockets and locks of running VMs lie
+ * @ctx:  the context
+ * @path: an absolute path; it is made (mode 0700) when first needed
+ *
+ * The default is /run/cchv for root, /run/user/UID/cchv for others.
+ *
+ * Valid in: before the context's first use.
+ * Threads:  one at a time per context.
+ * Since:    0.1
+ *
+ * Return: CCHV_OK, CCHV_ERR_INVALID or CCHV_ERR_NOMEM.
+ */
+int cchv_ctx_set_runtime_dir(cchv_ctx *ctx, const char *path);
+
+/**
+ * cchv_ctx_set_state_dir() - where images, volumes, kernels and containers' state lie
+ * @ctx:  the context
+ * @path: an absolute path on a disk (scratch disks never lie in a tmpfs); it is made (mode 0700) when first
+ *        needed
+ *
+ * The default is /var/lib/cchv for root, .local/share/cchv in the user's home directory for others.
+ *
+ * Valid in: before the context's first use.
+ * Threads:  one at a time per context.
+ * Since:    0.1
+ *
+ * Return: CCHV_OK, CCHV_ERR_INVALID or CCHV_ERR_NOMEM.
+ */
+int cchv_ctx_set_state_dir(cchv_ctx *ctx, const char *path);
+
+/**
+ * cchv_ctx_set_vmm() - which VMM runs the VMs
+ * @ctx:          the context
+ * @path_or_auto: the path of a program that speaks Cloud Hypervisor's command line and API, its name on PATH,
+ *                or "auto"
+ *
+ * "auto" takes cloud-hypervisor where hardware virtualisation works, cchv-qemu otherwise; cchv_ctx_probe()
+ * says which and why.
+ *
+ * Valid in: before the context's first use.
+ * Threads:  one at a time per context.
+ * Since:    0.1
+ *
+ * Return: CCHV_OK, CCHV_ERR_INVALID or CCHV_ERR_NOMEM.
+ */
+int cchv_ctx_set_vmm(cchv_ctx *ctx, const char *path_or_auto);
+
+/**
+ * cchv_ctx_set_log() - receive the log
+ * @ctx:       the context
+ * @max_level: the highest enum cchv_log_level wanted
+ * @fn:        called for each line, or NULL for no log
+ * @user_data: handed to @fn
+ * @release:   NULL, or called once when @user_data is not needed any more, also when this call fails
+ *
+ * Valid in: before the context's first use.
+ * Threads:  one at a time per context; @fn runs in whichever thread made the library log.
+ * Since:    0.1
+ *
+ * Return: CCHV_OK or CCHV_ERR_INVALID.
+ */
+int cchv_ctx_set_log(cchv_ctx *ctx, int max_level, cchv_log_fn fn, void *user_data, cchv_release_fn release);
+
+/**
+ * cchv_ctx_set_log_fd() - write the log to a file descriptor
+ * @ctx:       the context
+ * @max_level: the highest enum cchv_log_level wanted
+ * @fd:        copied; the caller still closes its own
+ *
+ * Each line is written by one write(): time, level, text.
+ *
+ * Valid in: before the context's first use.
+ * Threads:  one at a time per context.
+ * Since:    0.1
+ *
+ * Return: CCHV_OK, CCHV_ERR_INVALID or CCHV_ERR_SYSTEM.
+ */
+int cchv_ctx_set_log_fd(cchv_ctx *ctx, int max_level, int fd);
+
+CCHV_END_DECLS
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Numbers and names that host and agent share; guest/PROTOCOL.md explains them. */
+#ifndef WIRE_PROTOCOL_H
+#define WIRE_PROTOCOL_H
+
+#define PROTOCOL_VERSION 1
+#define PROTOCOL_AGENT_PORT 1024U   /* guest: control and stream connections */
+#define PROTOCOL_ANNOUNCE_PORT 1023U /* host: the agent says once that it is ready */
+#define PROTOCOL_HOST_CID 2U
+
+#define PROTOCOL_TOKEN_LENGTH 32    /* hexadecimal digits */
+#define PROTOCOL_MAX_UNBOUND 64     /* stream connections that wait for their exec */
+#define PROTOCOL_UNBOUND_MS 5000
+#define PROTOCOL_UNACKED_EXIT_MS 10000 /* an empty VM with unacknowledged exits powers off */
+#define PROTOCOL_MAX_ID 128         /* bytes of a container or exec id */
+
+#endif

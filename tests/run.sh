@@ -1,0 +1,39 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Set up what is missing, build, run the tests, end with "N passed, N failed, N skipped".
+# Usage: sh tests/run.sh [--full] [--suite NAME]...
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+full=0
+suites=
+while [ $# -gt 0 ]; do
+	case $1 in
+	--full) full=1 ;;
+	--suite) shift; suites="$suites ${1:?--suite needs a name}" ;;
+	*) echo "run.sh: unknown argument '$1'" >&2; exit 2 ;;
+	esac
+	shift
+done
+[ -n "$suites" ] || suites="unit lint"
+export CCHV_TEST_FULL=$full
+
+sh tests/setup.sh || { echo "run.sh: setup failed" >&2; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
+
+build=${CCHV_BUILD:-build}
+[ -f "$build/build.ninja" ] || meson setup "$build" || { echo "0 passed, 1 failed, 0 skipped"; exit 1; }
+ninja -C "$build" || { echo "run.sh: build failed" >&2; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
+
+passed=0 failed=0 skipped=0
+for suite in $suites; do
+	start=$(date +%s)
+	log="$build/meson-logs/testlog-$suite.json"
+	echo "== suite $suite"
+	meson test -C "$build" --no-rebuild --suite "$suite" --logbase "testlog-$suite" --print-errorlogs
+	counts=$(python3 tests/count.py "$log") || counts="0 1 0"
+	set -- $counts
+	passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + $3))
+	echo "== suite $suite: $1 passed, $2 failed, $3 skipped in $(($(date +%s) - start)) s"
+done
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
