@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The context: where VMs and their state lie, which VMM runs them, where the log goes. Set it up in one thread,
- * then share it between threads; it must outlive nothing: objects made from it keep it alive.
+ * The context: where VMs and their state lie, which VMM runs them, where the log goes. Set it up in one
+ * thread, then share it between threads; it must outlive nothing: objects made from it keep it alive.
  */
 #ifndef CCHV_CTX_H
 #define CCHV_CTX_H
 
 #include <cchv/error.h>
+#include <cchv/findings.h>
+#include <cchv/list.h>
+#include <cchv/version.h>
 
 CCHV_BEGIN_DECLS
 
@@ -131,6 +134,59 @@ int cchv_ctx_set_log(cchv_ctx *ctx, int max_level, cchv_log_fn fn, void *user_da
  * Return: CCHV_OK, CCHV_ERR_INVALID or CCHV_ERR_SYSTEM.
  */
 int cchv_ctx_set_log_fd(cchv_ctx *ctx, int max_level, int fd);
+
+/**
+ * cchv_ctx_probe() - look what is here, what is missing, and what to do
+ * @ctx:          the context
+ * @ret_findings: receives the findings (free them with cchv_findings_free())
+ * @err:          NULL, or receives the error (free it with cchv_error_free())
+ *
+ * Names: "vmm" (which one is used, and why), "kvm", "cpu", "kernel", "initramfs", "runtime_dir",
+ * "state_dir", "libcurl", "cloud-hypervisor", "cchv-qemu", "qemu", "virtiofsd", "mkfs.erofs", "mkfs.ext4",
+ * "umoci", "skopeo". VMs can start where "vmm", "kernel", "initramfs", "runtime_dir", "state_dir" and
+ * "libcurl" are not CCHV_FINDING_MISSING.
+ *
+ * Valid in: always.
+ * Threads:  any.
+ * Since:    0.1
+ *
+ * Return: CCHV_OK, also when things are missing; CCHV_ERR_SYSTEM or CCHV_ERR_NOMEM.
+ */
+int cchv_ctx_probe(cchv_ctx *ctx, cchv_findings **ret_findings, cchv_error **err);
+
+/**
+ * cchv_ctx_prune() - remove what dead owners left
+ * @ctx:         the context
+ * @ret_removed: NULL, or receives what was removed (CCHV_FINDING_REMOVED) and what could not be
+ *               (CCHV_FINDING_WARN); free it with cchv_findings_free()
+ * @err:         NULL, or receives the error (free it with cchv_error_free())
+ *
+ * Kills VMMs whose owner is dead and records CCHV_STOP_OWNER_DIED, then removes processes, mounts, sockets,
+ * cgroups and files of VMs that are gone. VMs with a living owner are not touched, nor are images
+ * (cchv_image_prune()). One thing that cannot be removed does not stop the rest.
+ *
+ * Valid in: always.
+ * Threads:  any.
+ * Since:    0.1
+ *
+ * Return: CCHV_OK, also when something could not be removed (a finding says so); CCHV_ERR_DENIED or
+ *         CCHV_ERR_SYSTEM when the directories cannot be read; CCHV_ERR_NOMEM.
+ */
+int cchv_ctx_prune(cchv_ctx *ctx, cchv_findings **ret_removed, cchv_error **err);
+
+/**
+ * cchv_ctx_list_vms() - list the VMs of the runtime directory
+ * @ctx:     the context
+ * @ret_ids: receives their ids, oldest first, orphans among them (free it with cchv_list_free())
+ * @err:     NULL, or receives the error (free it with cchv_error_free())
+ *
+ * Valid in: always.
+ * Threads:  any.
+ * Since:    0.1
+ *
+ * Return: CCHV_OK, CCHV_ERR_DENIED, CCHV_ERR_SYSTEM or CCHV_ERR_NOMEM.
+ */
+int cchv_ctx_list_vms(cchv_ctx *ctx, cchv_list **ret_ids, cchv_error **err);
 
 CCHV_END_DECLS
 
