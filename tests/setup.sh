@@ -4,7 +4,8 @@
 set -u
 
 packages="gcc meson ninja-build pkg-config libyajl-dev libcurl4-openssl-dev uuid-dev libseccomp-dev libhttp-parser-dev
-	libmnl-dev erofs-utils e2fsprogs skopeo umoci busybox-static cpio xz-utils zstd python3 strace socat jq expect"
+	libmnl-dev erofs-utils e2fsprogs skopeo umoci busybox-static cpio xz-utils zstd python3
+	python3-pycparser g++ strace socat jq expect"
 
 missing=
 for p in $packages; do

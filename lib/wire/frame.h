@@ -20,7 +20,8 @@ int frame_append(struct buf *buf, const struct json *message, cchv_error **err);
  * FRAME_MAX or not an object: the connection is beyond repair.
  */
 int frame_take(struct buf *buf, struct json **ret_message, cchv_error **err);
-/* The same on a descriptor, with a deadline. frame_recv: PROTOCOL with "closed" when the peer ended before or inside. */
+/* The same on a descriptor, with a deadline. frame_recv: PROTOCOL with "closed" when the peer ended before or
+   inside. */
 int frame_send(int fd, const struct json *message, uint64_t deadline, cchv_error **err);
 /* Reads exactly one frame and not one byte more: what follows may be a raw stream. */
 int frame_recv(int fd, struct json **ret_message, uint64_t deadline, cchv_error **err);

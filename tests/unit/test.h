@@ -55,7 +55,8 @@ const char *test_dir(void);
 	do {                                                                               \
 		const char *a_ = (actual), *p_ = (part);                                   \
 		if (!a_ || !strstr(a_, p_))                                                \
-			test_fail(__FILE__, __LINE__, "%s is \"%s\", without \"%s\"", #actual, a_ ? a_ : "(null)", p_); \
+			test_fail(__FILE__, __LINE__, "%s is \"%s\", without \"%s\"", #actual,             \
+				  a_ ? a_ : "(null)", p_);                                               \
 	} while (0)
 
 #endif

@@ -26,7 +26,8 @@ TEST(only_named_descriptors_reach_the_child)
 	char out[256];
 
 	CHECK(leaked >= 0);
-	CHECK_STR(sh("cd /proc/self/fd && echo *", out, sizeof(out), &status), "0 1 2 3\n"); /* 3: the shell's own glob */
+	/* 3 is the shell's own, for the glob. */
+	CHECK_STR(sh("cd /proc/self/fd && echo *", out, sizeof(out), &status), "0 1 2 3\n");
 	CHECK_STR(sh("readlink /proc/$$/fd/0", out, sizeof(out), &status), "/dev/null\n");
 	close(leaked);
 }
