@@ -100,6 +100,13 @@ static int child_set_limits(const struct proc_spawn *spec)
 		if (setrlimit(RLIMIT_NOFILE, &nofile) < 0)
 			return -1;
 	}
+	for (size_t i = 0; i < spec->rlimit_count; i++) {
+		const struct proc_rlimit *l = &spec->rlimits[i];
+		struct rlimit value = { .rlim_cur = l->soft, .rlim_max = l->hard };
+
+		if (setrlimit((__rlimit_resource_t)l->resource, &value) < 0)
+			return -1;
+	}
 	if (spec->cpu_idle) {
 		/* A wish: a kernel without SCHED_IDLE still has nice. */
 		sched_setscheduler(0, SCHED_IDLE, &param);

@@ -14,6 +14,12 @@ struct proc_fd {
 	int target;
 };
 
+struct proc_rlimit {
+	int resource;           /* RLIMIT_ */
+	uint64_t soft;          /* UINT64_MAX: none */
+	uint64_t hard;
+};
+
 /*
  * What is not named here is closed in the child; fds 0-2 are /dev/null unless mapped. The child is the leader
  * of a process group (or of a session), has default signal handlers, an empty signal mask and no core dumps.
@@ -33,6 +39,8 @@ struct proc_spawn {
 	int netns_fd;                   /* with set_netns */
 	int set_netns;
 	uint64_t nofile_soft;           /* 0: as ours */
+	const struct proc_rlimit *rlimits; /* set last, so they win over nofile_soft and the absence of core dumps */
+	size_t rlimit_count;
 	uint64_t cpu_idle;              /* not 0: idle priority (nice 19, SCHED_IDLE) */
 	int cgroup_procs_fds[8];        /* "0" is written to each, in the child; with cgroup_count */
 	size_t cgroup_count;

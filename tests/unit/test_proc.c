@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 static const char *sh(const char *script, char *out, size_t room, int *ret_status)
@@ -123,4 +124,17 @@ TEST(pid_and_start_time_name_a_process)
 	CHECK_INT(proc_is_alive(getpid(), ticks), 1);
 	CHECK_INT(proc_is_alive(getpid(), ticks + 1), 0);
 	CHECK_INT(proc_is_alive(-1, ticks), 0);
+}
+
+TEST(limits_are_set_in_the_child)
+{
+	const char *const argv[] = { "/bin/sh", "-c", "ulimit -n; ulimit -c", NULL };
+	static const struct proc_rlimit limits[] = { { RLIMIT_NOFILE, 123, 456 } };
+	struct proc_spawn s = { .argv = argv, .rlimits = limits, .rlimit_count = 1 };
+	struct buf out = BUF_INIT(64);
+	int status;
+
+	CHECK_INT(proc_run(&s, &out, NULL, clock_deadline(20000), &status, NULL), 0);
+	CHECK_STR(buf_string(&out), "123\n0\n");
+	buf_free(&out);
 }
