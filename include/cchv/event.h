@@ -39,8 +39,10 @@ enum cchv_event_type {
  * cchv_vm_get_fd() - lend the VM's pollable fd
  * @vm: the VM
  *
- * Readable (POLLIN) means: call cchv_vm_dispatch(). It is the same fd for the life of the handle;
- * do not read, write or close it. In STOPPED it stays readable until the last event is taken.
+ * Readable (POLLIN) means: call cchv_vm_dispatch(), then take the events. An event that a call of
+ * another thread queued makes it readable too, until the next cchv_vm_dispatch(). It is the same fd
+ * for the life of the handle; do not read, write or close it. In STOPPED it stays readable until
+ * the last event is taken.
  *
  * Valid in: always.
  * Threads:  any.

@@ -162,14 +162,22 @@ class Popen:
     def __enter__(self):
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, kind, *exception):
+        self.close_pipes()
+        try:
+            self.wait()
+        except errors.Error:
+            if kind is None:
+                raise
+
+    def close_pipes(self):
+        """Close what is open of stdin, stdout and stderr; the process runs on."""
         for file in (self.stdin, self.stdout, self.stderr):
             if file is not None:
                 try:
                     file.close()
-                except BrokenPipeError:
+                except (BrokenPipeError, ConnectionResetError):
                     pass
-        self.wait()
 
     def delete(self):
         """Drop the guest's record of the process, which must have ended."""
@@ -183,10 +191,10 @@ class _Exchange:
         self.popen = popen
         self.read = {}
         self.selector = selectors.DefaultSelector()
-        if popen.stdin is not None:
+        if popen.stdin is not None and not popen.stdin.closed:
             try:
                 popen.stdin.flush()
-            except BrokenPipeError:
+            except (BrokenPipeError, ConnectionResetError):
                 pass
             if isinstance(input, str):
                 input = input.encode(popen._encoding or "utf-8", popen._errors or "strict")
@@ -197,7 +205,8 @@ class _Exchange:
         for file in (popen.stdout, popen.stderr):
             if file is not None:
                 self.read[file] = []
-                self._watch(file, selectors.EVENT_READ)
+                if not file.closed:
+                    self._watch(file, selectors.EVENT_READ)
 
     def _watch(self, file, event):
         os.set_blocking(file.fileno(), False)
@@ -207,7 +216,7 @@ class _Exchange:
         self.selector.unregister(file)
         try:
             file.close()
-        except BrokenPipeError:
+        except (BrokenPipeError, ConnectionResetError):
             pass
 
     def run(self, deadline):
@@ -257,16 +266,19 @@ class _Exchange:
 
 def finish(popen, input=None, timeout=None, check=False):
     """Communicate with a process and give its CompletedProcess; a process that is too slow is killed."""
-    with popen:
+    try:
+        stdout, stderr = popen.communicate(input, timeout)
+    except subprocess.TimeoutExpired as late:
+        popen.kill()
+        late.stdout, late.stderr = popen.communicate()
+        raise
+    except BaseException:
+        popen.close_pipes()
         try:
-            stdout, stderr = popen.communicate(input, timeout)
-        except subprocess.TimeoutExpired as late:
             popen.kill()
-            late.stdout, late.stderr = popen.communicate()
-            raise
-        except BaseException:
-            popen.kill()
-            raise
+        except errors.Error:
+            pass  # the first failure is the one to tell, and often this one's cause
+        raise
     done = CompletedProcess(popen.args, popen.exit, stdout, stderr)
     if check:
         done.check_returncode()

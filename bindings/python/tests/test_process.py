@@ -162,6 +162,28 @@ class PopenCase(ProcessCase):
         self.assertEqual(popen.communicate(timeout=60), (b"a\nmiddle\nb\n", None))
         self.assertEqual(popen.returncode, 0)
 
+    def test_communicate_after_the_caller_closed_pipes(self):
+        popen = self.vm.popen(["sh", "-c", "cat; echo err >&2"], stdin=cchv.PIPE, stdout=cchv.PIPE, stderr=cchv.PIPE)
+        popen.stdin.write(b"early")
+        popen.stdin.close()
+        popen.stderr.close()
+        self.assertEqual(popen.communicate(timeout=60), (b"early", b""))
+
+    def test_first_failure_is_told_when_nothing_works_any_more(self):
+        popen = self.vm.popen(["sleep", "1000"], stdout=cchv.PIPE)
+        pid = popen.pid
+
+        def gone(*arguments):
+            raise cchv.VmmGoneError("killed")
+
+        def panic(*arguments):
+            raise cchv.GuestGoneError("panic")
+        popen.exec.signal, popen.communicate = gone, panic
+        with self.assertRaises(cchv.GuestGoneError):
+            cchv.process.finish(popen)
+        self.assertTrue(popen.stdout.closed)
+        os.kill(pid, 9)
+
     def test_end_of_block_waits(self):
         with self.vm.popen(["cat"], stdin=cchv.PIPE, stdout=cchv.PIPE) as popen:
             popen.stdin.write(b"x")
