@@ -112,6 +112,16 @@ CCHV_API int cchv_ctx_set_state_dir(cchv_ctx *ctx, const char *path)
 	return mem_replace_string(&ctx->state_dir, path);
 }
 
+CCHV_API const char *cchv_ctx_get_runtime_dir(cchv_ctx *ctx)
+{
+	return ctx ? ctx->runtime_dir : NULL;
+}
+
+CCHV_API const char *cchv_ctx_get_state_dir(cchv_ctx *ctx)
+{
+	return ctx ? ctx->state_dir : NULL;
+}
+
 CCHV_API int cchv_ctx_set_vmm(cchv_ctx *ctx, const char *path_or_auto)
 {
 	if (!ctx || !path_or_auto || !*path_or_auto)

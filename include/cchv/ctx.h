@@ -87,6 +87,30 @@ int cchv_ctx_set_runtime_dir(cchv_ctx *ctx, const char *path);
 int cchv_ctx_set_state_dir(cchv_ctx *ctx, const char *path);
 
 /**
+ * cchv_ctx_get_runtime_dir() - lend the path of the runtime directory
+ * @ctx: the context
+ *
+ * Valid in: always.
+ * Threads:  any.
+ * Since:    0.1
+ *
+ * Return: the absolute path, valid until the context is freed or set anew; NULL for NULL. It may not exist yet.
+ */
+const char *cchv_ctx_get_runtime_dir(cchv_ctx *ctx);
+
+/**
+ * cchv_ctx_get_state_dir() - lend the path of the state directory
+ * @ctx: the context
+ *
+ * Valid in: always.
+ * Threads:  any.
+ * Since:    0.1
+ *
+ * Return: the absolute path, valid until the context is freed or set anew; NULL for NULL. It may not exist yet.
+ */
+const char *cchv_ctx_get_state_dir(cchv_ctx *ctx);
+
+/**
  * cchv_ctx_set_vmm() - which VMM runs the VMs
  * @ctx:          the context
  * @path_or_auto: the path of a program that speaks Cloud Hypervisor's command line and API, its name on PATH,

@@ -53,6 +53,8 @@ DECLARATIONS = {
     "cchv_ctx_free": (VOID, HANDLE),
     "cchv_ctx_set_runtime_dir": (INT, HANDLE, STRING),
     "cchv_ctx_set_state_dir": (INT, HANDLE, STRING),
+    "cchv_ctx_get_runtime_dir": (STRING, HANDLE),
+    "cchv_ctx_get_state_dir": (STRING, HANDLE),
     "cchv_ctx_set_vmm": (INT, HANDLE, STRING),
     "cchv_ctx_set_log": (INT, HANDLE, INT, LOG_FN, HANDLE, RELEASE_FN),
     "cchv_ctx_set_log_fd": (INT, HANDLE, INT, INT),

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A client's way to a running container: see client.h. Enters: a name. Leaves: open handles, or an error
+ * line. */
+#include "client.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+int client_open(cchv_ctx *ctx, const char *name, struct client *ret)
+{
+	struct client c = { 0 };
+	cchv_error *err = NULL;
+	int r = record_find(ctx, name, &c.record);
+
+	if (r)
+		return r;
+	if (c.record->status != STATUS_RUNNING && c.record->status != STATUS_PAUSED) {
+		r = fail("container '%s' is not running (%s)", name, status_name(c.record->status));
+	} else if (cchv_vm_open(ctx, c.record->id, &c.vm, &err) < 0 ||
+		   cchv_vm_open_container(c.vm, c.record->id, CALL_MS, &c.container, &err) < 0 ||
+		   cchv_container_open_exec(c.container, NULL, CALL_MS, &c.init, &err) < 0) {
+		r = fail_error(err, "container '%s'", name);
+	}
+	if (r)
+		client_close(&c);
+	else
+		*ret = c;
+	return r;
+}
+
+void client_close(struct client *c)
+{
+	cchv_exec_free(c->init);
+	cchv_container_free(c->container);
+	cchv_vm_free(c->vm);
+	record_free(c->record);
+	memset(c, 0, sizeof(*c));
+}
+
+int client_wait_gone(cchv_ctx *ctx, const char *id, int timeout_ms)
+{
+	const char *runtime = cchv_ctx_get_runtime_dir(ctx);
+	char *path = xprintf("%s/%s", runtime, id);
+	int fd = inotify_init1(IN_CLOEXEC), r = 0;
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct timespec start, now;
+	char events[4096];
+
+	if (fd < 0 || (inotify_add_watch(fd, runtime, IN_DELETE | IN_MOVED_FROM) < 0 && errno != ENOENT))
+		r = fail("watch '%s': %m", runtime);
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	/* Looked at after the watch is set, so that no end is missed. */
+	while (r == 0 && access(path, F_OK) == 0) {
+		int passed;
+
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		passed = (int)((now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000);
+		if (passed >= timeout_ms) {
+			r = fail("container '%s': its owner does not let go of the VM", id);
+			break;
+		}
+		if (poll(&p, 1, timeout_ms - passed) > 0 && read(fd, events, sizeof(events)) < 0 &&
+		    errno != EINTR)
+			r = fail("watch '%s': %m", runtime);
+	}
+	if (fd >= 0)
+		close(fd);
+	free(path);
+	return r;
+}
+
+int client_for_each(int argc, char **argv, int first, int (*fn)(cchv_ctx *, const char *, void *), void *data)
+{
+	cchv_ctx *ctx;
+	int r = 0;
+
+	if (first >= argc)
+		return usage_error(argv[0], "no container given");
+	ctx = open_context();
+	for (int i = first; i < argc; i++) {
+		int one = fn(ctx, argv[i], data);
+
+		if (one == 0)
+			puts(argv[i]);
+		/* A command over several containers is no process of its own: its failure is a plain 1. */
+		r = r ? r : one ? 1 : 0;
+	}
+	cchv_ctx_free(ctx);
+	return r;
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cp. Enters: one path here and one in a container. Leaves: the copy. tar packs and unpacks on this side;
+ * what comes out of a container is distrusted: it is unpacked into a fresh directory beside the target, then
+ * moved to the one name that was asked for.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <libgen.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client.h"
+#include "commands.h"
+#include "launch.h"
+
+#define COPY_MS (-1)
+
+static pid_t spawn_tar(const char *const *argv, int in, int out)
+{
+	posix_spawn_file_actions_t actions;
+	pid_t pid;
+	int r;
+
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, in, 0);
+	posix_spawn_file_actions_adddup2(&actions, out, 1);
+	posix_spawn_file_actions_addclosefrom_np(&actions, 3);
+	r = posix_spawnp(&pid, "tar", &actions, NULL, (char *const *)argv, environ);
+	posix_spawn_file_actions_destroy(&actions);
+	if (r) {
+		fail("run 'tar': %s", strerror(r));
+		return -1;
+	}
+	return pid;
+}
+
+static int reap(pid_t pid)
+{
+	int status;
+
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -1;
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -1;
+}
+
+static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+	(void)st, (void)flag, (void)ftw;
+	return remove(path);
+}
+
+/* The stream of a container's path into argv's tar, or straight to stdout for argv NULL. */
+static int stream_out(struct client *c, const char *path, const char *const *argv)
+{
+	cchv_error *err = NULL;
+	int fds[2], null_fd, r;
+	pid_t pid;
+
+	if (!argv) {
+		r = cchv_container_copy_out(c->container, path, STDOUT_FILENO, COPY_MS, &err);
+		return r < 0 ? fail_error(err, "'%s:%s'", c->record->name, path) : 0;
+	}
+	null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	if (null_fd < 0 || pipe2(fds, O_CLOEXEC) < 0)
+		return fail("pipe: %m");
+	pid = spawn_tar(argv, fds[0], null_fd);
+	close(fds[0]);
+	close(null_fd);
+	r = pid < 0 ? EXIT_OURS : 0;
+	if (r == 0 && cchv_container_copy_out(c->container, path, fds[1], COPY_MS, &err) < 0)
+		r = fail_error(err, "'%s:%s'", c->record->name, path);
+	close(fds[1]);
+	if (pid > 0 && reap(pid) < 0 && r == 0)
+		r = fail("'%s:%s': unpacking failed", c->record->name, path);
+	return r;
+}
+
+static int copy_out(struct client *c, const char *from, const char *to)
+{
+	char *from_copy, *base, *target, *parent_copy, *temp, *unpacked;
+	struct stat st;
+	int r;
+
+	if (strcmp(to, "-") == 0)
+		return stream_out(c, from, NULL);
+	if (to[strlen(to) - 1] == '/' && stat(to, &st) < 0)
+		return fail("'%s': %m", to);
+	from_copy = xstrdup(from);
+	base = basename(from_copy);
+	target = stat(to, &st) == 0 && S_ISDIR(st.st_mode)
+			 ? xprintf("%s/%s", to, strcmp(base, "/") ? base : "")
+			 : xstrdup(to);
+	parent_copy = xstrdup(target);
+	temp = xprintf("%s/.cchv-cp-XXXXXX", dirname(parent_copy));
+	if (!mkdtemp(temp)) {
+		r = fail("'%s': %m", to);
+	} else {
+		const char *const argv[] = { "tar",
+					     "-x",
+					     "-f",
+					     "-",
+					     "-C",
+					     temp,
+					     "--no-same-owner",
+					     "--delay-directory-restore",
+					     "--no-overwrite-dir",
+					     NULL };
+
+		unpacked = xprintf("%s/%s", temp, strcmp(base, "/") && strcmp(base, ".") ? base : ".");
+		r = stream_out(c, from, argv);
+		if (r == 0 && lstat(unpacked, &st) < 0)
+			r = fail("'%s:%s': the container sent something else", c->record->name, from);
+		if (r == 0 && rename(unpacked, target) < 0)
+			r = fail("'%s': %m", target);
+		nftw(temp, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+		free(unpacked);
+	}
+	free(from_copy);
+	free(parent_copy);
+	free(target);
+	free(temp);
+	return r;
+}
+
+static int stream_in(struct client *c, const char *directory, const char *const *argv)
+{
+	cchv_error *err = NULL;
+	int fds[2], null_fd, r = 0;
+	pid_t pid;
+
+	if (!argv) {
+		r = cchv_container_copy_in(c->container, directory, STDIN_FILENO, COPY_MS, &err);
+		return r < 0 ? fail_error(err, "'%s:%s'", c->record->name, directory) : 0;
+	}
+	null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (null_fd < 0 || pipe2(fds, O_CLOEXEC) < 0)
+		return fail("pipe: %m");
+	pid = spawn_tar(argv, null_fd, fds[1]);
+	close(fds[1]);
+	close(null_fd);
+	r = pid < 0 ? EXIT_OURS : 0;
+	if (r == 0 && cchv_container_copy_in(c->container, directory, fds[0], COPY_MS, &err) < 0)
+		r = fail_error(err, "'%s:%s'", c->record->name, directory);
+	close(fds[0]);
+	if (pid > 0 && reap(pid) < 0 && r == 0)
+		r = fail("'%s:%s': packing failed", c->record->name, directory);
+	return r;
+}
+
+/* 1 when path is a directory in the container: unpacking an empty archive works there, and nowhere else. */
+static int is_directory_inside(struct client *c, const char *path)
+{
+	static const char empty[1024] = "";
+	int fds[2], r = -1;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return 0;
+	if (write(fds[1], empty, sizeof(empty)) == (ssize_t)sizeof(empty)) {
+		close(fds[1]);
+		r = cchv_container_copy_in(c->container, path, fds[0], CALL_MS, NULL);
+	} else {
+		close(fds[1]);
+	}
+	close(fds[0]);
+	return r == CCHV_OK;
+}
+
+static char *escape(const char *text, const char *special)
+{
+	char *out = xalloc(2 * strlen(text) + 1), *o = out;
+
+	for (; *text; text++) {
+		if (strchr(special, *text))
+			*o++ = '\\';
+		*o++ = *text;
+	}
+	return out;
+}
+
+/* tar's --transform from one first name to another; targets of symbolic links are left alone (flag S). */
+static char *rename_option(const char *from, const char *to)
+{
+	char *pattern = escape(from, "\\.*[]^$|"), *replacement = escape(to, "\\&|"), *option;
+
+	option = xprintf("--transform=flags=rhS;s|^%s|%s|", pattern, replacement);
+	free(pattern);
+	free(replacement);
+	return option;
+}
+
+static int pack_in(struct client *c, const char *source, const char *directory, const char *name)
+{
+	char *parent_copy = xstrdup(source), *base_copy = xstrdup(source), *parent = dirname(parent_copy),
+	     *base = basename(base_copy), *option = rename_option(base, name);
+	const char *const argv[] = { "tar", "-c", "-f", "-", "-C", parent, option, "--", base, NULL };
+	int r = stream_in(c, directory, argv);
+
+	free(option);
+	free(parent_copy);
+	free(base_copy);
+	return r;
+}
+
+static int copy_in(struct client *c, const char *from, const char *to)
+{
+	char *source, *source_copy, *to_copy, *name_copy;
+	int r;
+
+	if (strcmp(from, "-") == 0)
+		return stream_in(c, to, NULL);
+	/* The last component may be a link, which is copied as a link; those before it are ways to it. */
+	source = absolute_path(from);
+	if (!source || access(from, F_OK) < 0) {
+		free(source);
+		return fail("'%s': %m", from);
+	}
+	source_copy = xstrdup(source);
+	to_copy = xstrdup(to);
+	name_copy = xstrdup(to);
+	if (strchr(to, '\n') || strchr(basename(source_copy), '\n'))
+		r = fail("'%s': a line feed in a name cannot be copied so; send a tar stream by '-'", from);
+	else if (is_directory_inside(c, to))
+		r = pack_in(c, source, to, basename(source_copy));
+	else
+		r = pack_in(c, source, dirname(to_copy), basename(name_copy));
+	free(source);
+	free(source_copy);
+	free(to_copy);
+	free(name_copy);
+	return r;
+}
+
+/* The colon of CONTAINER:PATH, or NULL for a path of this side ("./a:b" is one). */
+static char *container_colon(char *argument)
+{
+	char *colon = strchr(argument, ':');
+
+	return argument[0] == '/' || argument[0] == '.' || !colon || colon == argument ? NULL : colon;
+}
+
+int cmd_cp(int argc, char **argv)
+{
+	struct client c = { 0 };
+	char *from_colon, *to_colon, *colon;
+	cchv_ctx *ctx;
+	int r;
+
+	if (argc != 3)
+		return usage_error("cp", "two paths are needed");
+	from_colon = container_colon(argv[1]);
+	to_colon = container_colon(argv[2]);
+	if (!from_colon == !to_colon)
+		return usage_error("cp", "exactly one of the two is CONTAINER:PATH");
+	colon = from_colon ? from_colon : to_colon;
+	*colon++ = '\0';
+	if (*colon != '/')
+		return usage_error("cp", "'%s': not an absolute path in the container", colon);
+	signal(SIGPIPE, SIG_IGN);
+	ctx = open_context();
+	r = client_open(ctx, from_colon ? argv[1] : argv[2], &c);
+	if (r == 0)
+		r = from_colon ? copy_out(&c, colon, argv[2]) : copy_in(&c, argv[1], colon);
+	client_close(&c);
+	cchv_ctx_free(ctx);
+	return r ? 1 : 0;
+}

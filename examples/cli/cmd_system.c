@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* prune, info, version: the whole rather than one container. */
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "document.h"
+#include "record.h"
+#include "table.h"
+
+int cmd_prune(int argc, char **argv)
+{
+	cchv_findings *removed = NULL;
+	cchv_error *err = NULL;
+	struct records all;
+	cchv_ctx *ctx;
+	int r = 0;
+
+	if (argc > 1)
+		return usage_error("prune", "unknown argument '%s'", argv[1]);
+	ctx = open_context();
+	if (cchv_ctx_prune(ctx, &removed, &err) < 0) {
+		r = fail_error(err, "prune");
+	} else {
+		for (int i = 0; i < cchv_findings_get_count(removed); i++)
+			printf("%s: %s\n", cchv_findings_get_name(removed, i),
+			       cchv_findings_get_text(removed, i));
+	}
+	cchv_findings_free(removed);
+	/* Containers of --rm whose owner died before it could remove them. */
+	if (r == 0 && record_list(ctx, &all) == 0) {
+		for (size_t i = 0; i < all.count; i++) {
+			struct record *record = all.items[i];
+
+			if (record->remove && record->status == STATUS_EXITED &&
+			    record_remove(ctx, record) == 0)
+				printf("%s: container removed (--rm)\n", record->id);
+		}
+		records_free(&all);
+	}
+	cchv_ctx_free(ctx);
+	return r ? 1 : 0;
+}
+
+static int parse_format(int argc, char **argv)
+{
+	static const struct option options[] = { { "format", required_argument, NULL, 'f' },
+						 { NULL, 0, NULL, 0 } };
+	int c, json = 0;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
+		if (c != 'f' || (json = format_is_json(argv[0], optarg)) < 0)
+			return -1;
+	if (optind < argc) {
+		usage_error(argv[0], "unknown argument '%s'", argv[optind]);
+		return -1;
+	}
+	return json;
+}
+
+int cmd_info(int argc, char **argv)
+{
+	static const char *const status_names[] = { "", "ok", "warning", "missing" };
+	cchv_findings *findings = NULL;
+	cchv_error *err = NULL;
+	int json = parse_format(argc, argv), r = 0;
+	yajl_gen g;
+	cchv_ctx *ctx;
+
+	if (json < 0)
+		return EXIT_USAGE;
+	ctx = open_context();
+	if (cchv_ctx_probe(ctx, &findings, &err) < 0) {
+		r = fail_error(err, "info");
+	} else if (json) {
+		g = document_new(1);
+		yajl_gen_array_open(g);
+		for (int i = 0; i < cchv_findings_get_count(findings); i++) {
+			yajl_gen_map_open(g);
+			put_string(g, "name", cchv_findings_get_name(findings, i));
+			put_string(g, "status", status_names[cchv_findings_get_status(findings, i) & 3]);
+			put_bytes(g, "text", cchv_findings_get_text(findings, i) ?: "");
+			put_string(g, "advice", cchv_findings_get_advice(findings, i));
+			yajl_gen_map_close(g);
+		}
+		yajl_gen_array_close(g);
+		document_print(g, stdout);
+	} else {
+		for (int i = 0; i < cchv_findings_get_count(findings); i++) {
+			const char *advice = cchv_findings_get_advice(findings, i);
+
+			printf("%-16s %-8s %s\n", cchv_findings_get_name(findings, i),
+			       status_names[cchv_findings_get_status(findings, i) & 3],
+			       cchv_findings_get_text(findings, i));
+			if (advice && *advice)
+				printf("%-25s -> %s\n", "", advice);
+		}
+	}
+	cchv_findings_free(findings);
+	cchv_ctx_free(ctx);
+	return r ? 1 : 0;
+}
+
+int cmd_version(int argc, char **argv)
+{
+	int json = parse_format(argc, argv);
+	yajl_gen g;
+
+	if (json < 0)
+		return EXIT_USAGE;
+	if (!json) {
+		printf("cchv %d.%d.%d\nlibcchv %s\n", CCHV_VERSION_MAJOR, CCHV_VERSION_MINOR,
+		       CCHV_VERSION_PATCH, cchv_version());
+		return 0;
+	}
+	g = document_new(1);
+	yajl_gen_map_open(g);
+	put_key(g, "cchv");
+	yajl_gen_string(g, (const unsigned char *)cchv_version(), strlen(cchv_version()));
+	put_string(g, "libcchv", cchv_version());
+	yajl_gen_map_close(g);
+	document_print(g, stdout);
+	return 0;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A container's record: what the command remembers of it, in <state-dir>/containers/<id>/record.json, beside
+ * the library's own files there. The VM and the container carry the record's id.
+ */
+#ifndef CLI_RECORD_H
+#define CLI_RECORD_H
+
+#include "cli.h"
+
+enum status { STATUS_CREATED, STATUS_RUNNING, STATUS_PAUSED, STATUS_EXITED };
+
+struct record {
+	char *id;
+	char *name;
+	char *image; /* as the user typed it */
+	char *image_digest;
+	char *command; /* for people */
+	uint64_t created_ns;
+	uint64_t started_ns; /* 0: never */
+	int remove;          /* --rm */
+	int tty;
+	int interactive;
+	char *stop_signal;    /* or NULL: SIGTERM */
+	struct strings words; /* of run_options.h: options, image, command */
+	/* Looked up, not kept: */
+	enum status status;
+	int exit_code; /* -1: unknown */
+	int exit_signal;
+	uint64_t finished_ns;
+	int oom_killed;
+	char *reason; /* why the VM stopped, or NULL */
+};
+
+struct records {
+	struct record **items;
+	size_t count;
+};
+
+/* Make a record under a fresh id; name NULL: invented. 0, or an exit code after an error line. */
+int record_create(cchv_ctx *ctx, const char *name, struct record **ret_record);
+int record_save(cchv_ctx *ctx, struct record *record);
+/* By name, id or unique beginning of an id; with its status. 0, or an exit code after an error line. */
+int record_find(cchv_ctx *ctx, const char *name, struct record **ret_record);
+int record_read(cchv_ctx *ctx, const char *id, struct record **ret_record);
+int record_list(cchv_ctx *ctx, struct records *ret_records); /* newest first */
+void record_look_up_status(cchv_ctx *ctx, struct record *record);
+/* Forget what is known of an earlier end, before a new start. */
+int record_forget_end(cchv_ctx *ctx, struct record *record);
+/* Remove the record's directory with all that lies in it. */
+int record_remove(cchv_ctx *ctx, struct record *record);
+void record_free(struct record *record);
+void records_free(struct records *records);
+
+char *record_path(cchv_ctx *ctx, const char *id, const char *file); /* file NULL: the directory */
+/* What the shell sees of an end: the code, or 128 + signal. */
+int record_exit_status(const struct record *record);
+const char *status_name(enum status status);
+
+#endif
