@@ -82,6 +82,8 @@ static void close_host(struct vsock_conn *conn)
 {
 	loop_source_free(conn->source);
 	conn->source = NULL;
+	if (conn->state == VSOCK_STATE_REQUESTED)
+		vsock_host_refuse(&conn->fd);
 	fd_close(&conn->fd);
 	vsock_buf_free(&conn->buf);
 }

@@ -152,6 +152,7 @@ struct vsock_conn *vsock_table_any(const struct vsock *vs);
 int vsock_host_listen(struct vsock *vs, cchv_error **err);
 void vsock_host_close(struct vsock *vs);
 void vsock_host_mute(struct vsock *vs, int mute);
+void vsock_host_refuse(int *fd);
 int vsock_host_connect(struct vsock *vs, uint32_t port); /* a non-blocking socket, or -1 with errno */
 
 /* vsock_conn.c. new takes fd over (-1: none yet), also when it fails; NULL: out of memory or descriptors. */

@@ -18,10 +18,23 @@
 #define BACKLOG 128
 #define ACCEPTS_MAX 64  /* before others in the loop get their turn */
 
+/*
+ * The end for a program that is refused. What it wrote is taken off first: closed with bytes unread, its socket
+ * would say "connection reset" instead of the end of file.
+ */
+void vsock_host_refuse(int *fd)
+{
+	char rest[4096];
+
+	if (*fd >= 0)
+		(void)recv(*fd, rest, sizeof(rest), MSG_DONTWAIT);
+	fd_close(fd);
+}
+
 static void free_caller(struct vsock_caller *caller)
 {
 	loop_source_free(caller->source);
-	fd_close(&caller->fd);
+	vsock_host_refuse(&caller->fd);
 	LIST_REMOVE(caller, link);
 	free(caller);
 }
@@ -104,7 +117,7 @@ static int turn_away(struct vsock *vs)
 	fd_close(&vs->spare_fd);
 	fd = accept4(vs->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	log_warning(vs->log, "vsock: no descriptor is left; a caller was turned away");
-	fd_close(&fd);
+	vsock_host_refuse(&fd);
 	vs->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	return vs->spare_fd;
 }
@@ -143,7 +156,7 @@ static void on_listener(uint32_t events, void *user_data)
 		if (fd < 0)
 			return;
 		if (vs->conn_count >= VSOCK_CONNECTIONS_MAX)
-			fd_close(&fd);
+			vsock_host_refuse(&fd);
 		else
 			add_caller(vs, fd);
 	}

@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import tempfile
 import time
@@ -99,8 +98,11 @@ class Vm:
         return Backend(self.backend_program, "vsock.sock", self.cid, self.dir)
 
     def log(self, name):
-        with open(os.path.join(self.dir, name), errors="replace") as f:
-            return f.read()
+        try:
+            with open(os.path.join(self.dir, name), errors="replace") as f:
+                return f.read()
+        except FileNotFoundError:
+            return ""  # QEMU has not come that far
 
     def qmp(self, execute, fds=(), **arguments):
         if self._qmp is None:
@@ -132,11 +134,11 @@ class Vm:
             else:
                 return reply["return"]
 
-    def wait_event(self, name, timeout=60):
+    def wait_event(self, name, timeout=60, **data):
         self._qmp.settimeout(timeout)
         while True:
             for event in self.events:
-                if event["event"] == name:
+                if event["event"] == name and data.items() <= event.get("data", {}).items():
                     self.events.remove(event)
                     return event
             message = json.loads(self._qmp_file.readline())
@@ -176,15 +178,16 @@ class Vm:
             time.sleep(0.05)
         raise AssertionError("the guest did not come up:\n" + self.log("console.log")[-2000:])
 
-    def order(self, port, bytes_=0, wait_ms=0, check=1):
-        s = self.connect(port)
-        s.sendall(struct.pack("<QII", bytes_, wait_ms, check))
-        return s
-
     def command(self, line):
         s = self.connect(COMMAND)
         s.sendall(line.encode() + b"\n")
         return s, s.makefile("r").readline().strip()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        self.close()
 
     def close(self):
         if self._qmp:

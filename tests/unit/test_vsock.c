@@ -123,14 +123,16 @@ TEST(a_host_program_reaches_a_port_of_the_guest)
 
 TEST(a_line_may_come_in_parts_and_nonsense_is_the_end)
 {
-	static const char *const nonsense[] = { "CONNECT x\n", "hello", "CONNECT 111111111111111111111111111111" };
+	static const char *const nonsense[] = {
+		"CONNECT x\nand more", "hello", "CONNECT 111111111111111111111111111111",
+	};
 	int fd;
 
 	set_up();
 	fd = fake_caller(&guest, path, "CONN");
 	CHECK_INT(send(fd, "ECT 10", 6, 0), 6);
 	fake_expect_silence(&guest);
-	CHECK_INT(send(fd, "24\n", 3, 0), 3);
+	CHECK_INT(send(fd, "24\nunread", 9, 0), 9);
 	fake_expect(&guest, OP(REQUEST), 1u << 30, 1024);
 	/* Nobody listens in the guest. */
 	fake_send(&guest, OP(RST), 1024, 1u << 30, NULL, 0, 0);
