@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* idle: wake-ups of our processes in ten seconds of a VM that has nothing to do, by their context-switch
+ * counters. */
+#include "bench.h"
+
+#include <dirent.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <yajl/yajl_tree.h>
+
+#define IDLE_MS 10000
+
+/* Switches of all threads of a process, or -1. */
+static long switches(int pid)
+{
+	char path[64], line[256];
+	struct dirent *e;
+	long total = 0, n;
+	DIR *tasks;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	tasks = opendir(path);
+	if (!tasks)
+		return -1;
+	while ((e = readdir(tasks)) != NULL) {
+		char status[400];
+		FILE *file;
+
+		snprintf(status, sizeof(status), "%s/%s/status", path, e->d_name);
+		file = e->d_name[0] == '.' ? NULL : fopen(status, "re");
+		while (file && fgets(line, sizeof(line), file))
+			if (sscanf(line, "voluntary_ctxt_switches: %ld", &n) == 1)
+				total += n;
+		if (file)
+			fclose(file);
+	}
+	closedir(tasks);
+	return total;
+}
+
+static int vmm_pid(struct bench *bench, const char *id)
+{
+	const char *keys[] = { "pid", NULL };
+	char path[160], text[8192] = "";
+	yajl_val tree, v;
+	FILE *file;
+	int pid = 0;
+
+	snprintf(path, sizeof(path), "%s/run/%s/vm.json", bench->directory, id);
+	file = fopen(path, "re");
+	if (file) {
+		text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+		fclose(file);
+	}
+	tree = yajl_tree_parse(text, NULL, 0);
+	v = tree ? yajl_tree_get(tree, keys, yajl_t_number) : NULL;
+	pid = v ? (int)YAJL_GET_INTEGER(v) : 0;
+	yajl_tree_free(tree);
+	return pid;
+}
+
+static long agent_switches(cchv_vm *vm)
+{
+	cchv_stats *stats = NULL;
+	uint64_t value = 0;
+	int r = cchv_vm_get_stats(vm, CALL_MS, &stats, NULL);
+
+	if (r == CCHV_OK)
+		r = cchv_stats_find(stats, "guest.agent.switches", &value);
+	cchv_stats_free(stats);
+	return r == CCHV_OK ? (long)value : -1;
+}
+
+int case_idle(struct bench *bench)
+{
+	struct figure f = { .name = "idle-wakeups",
+			    .what = "wake-ups of owner and VMM process in 10 s of an idle VM",
+			    .unit = "wake-ups",
+			    .target = 0 };
+	struct figure g = { .name = "idle-agent",
+			    .what = "wake-ups of the agent in the same time, beside our two questions",
+			    .unit = "wake-ups",
+			    .target = 0 };
+	cchv_vm *vm = vm_start(bench, "bench-idle", 0);
+	long vmm_before, vmm_after, owner_wakes = 0, agent_before, agent_mid, agent_after;
+	struct pollfd p = { .events = POLLIN };
+	uint64_t end;
+	int pid;
+
+	if (!vm)
+		return -1;
+	pid = vmm_pid(bench, "bench-idle");
+	/* What the boot left over settles first; the agent's own cost of one question is measured by asking
+	 * twice. */
+	cchv_vm_poll(vm, 3000, NULL);
+	agent_before = agent_switches(vm);
+	agent_mid = agent_switches(vm);
+	cchv_vm_poll(vm, 500, NULL);
+	vmm_before = switches(pid);
+	p.fd = cchv_vm_get_fd(vm);
+	for (end = mono_ns() + IDLE_MS * 1000000ULL; mono_ns() < end;) {
+		int left = (int)((end - mono_ns()) / 1000000ULL) + 1;
+
+		/* Each time that the VM's descriptor becomes ready is a wake-up of its owner. */
+		if (poll(&p, 1, left) > 0) {
+			owner_wakes++;
+			cchv_vm_dispatch(vm, NULL);
+		}
+	}
+	vmm_after = switches(pid);
+	agent_after = agent_switches(vm);
+	cchv_vm_free(vm);
+	if (vmm_before < 0 || agent_before < 0)
+		return complain("context-switch counters cannot be read", NULL);
+	f.value = (double)(vmm_after - vmm_before + owner_wakes);
+	g.value = (double)(agent_after - agent_mid) - (double)(agent_mid - agent_before);
+	if (g.value < 0)
+		g.value = 0;
+	result_add(&f);
+	result_add(&g);
+	return 0;
+}

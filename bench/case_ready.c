@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * vm-ready: spawn of the VMM to the agent's hello, against the same QEMU, kernel and modules to the first
+ * instruction of a bare /init, marked on a port. Only where the VMM is cchv-qemu: a Cloud Hypervisor has no
+ * such port in its default build.
+ */
+#include "bench.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int ours(struct bench *bench, double *ret_ns)
+{
+	uint64_t start = mono_ns();
+	cchv_vm *vm = vm_start(bench, "bench-ready", 0);
+
+	*ret_ns = (double)(mono_ns() - start);
+	cchv_vm_free(vm);
+	return vm ? 0 : -1;
+}
+
+/* Till the byte arrives. The devices that cost nothing before /init are left out, in QEMU's favour. */
+static int bare(const char *kernel, const char *initrd, const char *cmdline, double *ret_ns)
+{
+	const char *const argv[] = { "qemu-system-x86_64",
+				     "-M",
+				     "pc",
+				     "-accel",
+				     "tcg,thread=multi",
+				     "-cpu",
+				     "max",
+				     "-nodefaults",
+				     "-no-user-config",
+				     "-display",
+				     "none",
+				     "-m",
+				     "256M",
+				     "-smp",
+				     "1",
+				     "-kernel",
+				     kernel,
+				     "-initrd",
+				     initrd,
+				     "-append",
+				     cmdline,
+				     "-chardev",
+				     "file,id=mark,path=/dev/stdout",
+				     "-device",
+				     "isa-debugcon,iobase=0xe9,chardev=mark",
+				     NULL };
+	posix_spawn_file_actions_t actions;
+	uint64_t start = mono_ns();
+	char byte = 0;
+	int fds[2], r;
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return -1;
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, fds[1], 1);
+	r = posix_spawnp(&pid, argv[0], &actions, NULL, (char *const *)argv, environ);
+	posix_spawn_file_actions_destroy(&actions);
+	close(fds[1]);
+	if (r == 0) {
+		r = read(fds[0], &byte, 1) == 1 && byte == '!' ? 0 : -1;
+		*ret_ns = (double)(mono_ns() - start);
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+	}
+	close(fds[0]);
+	if (r)
+		fprintf(stderr, "cchv-bench: the bare guest did not reach its /init\n");
+	return r ? -1 : 0;
+}
+
+int case_ready(struct bench *bench)
+{
+	struct figure f = { .name = "vm-ready",
+			    .what = "spawn to hello / same QEMU and kernel to a bare /init",
+			    .unit = "ratio",
+			    .target = 1.15,
+			    .a_name = "libcchv",
+			    .b_name = "bare QEMU",
+			    .samples_unit = "ns" };
+	char *kernel = NULL, *initramfs = NULL, *cmdline = NULL, initrd[128];
+	int r;
+
+	snprintf(initrd, sizeof(initrd), "%s/bare.img", bench->directory);
+	r = vm_parts(bench, &kernel, &initramfs, &cmdline);
+	if (r == 0)
+		r = initrd_with(initramfs, bench->bare_init, "init", initrd);
+	for (int i = 0; i < bench->runs && r == 0; i++) {
+		double a, b;
+
+		r = ours(bench, &a) < 0 || bare(kernel, initrd, cmdline, &b) < 0 ? -1 : 0;
+		if (r == 0) {
+			samples_add(&f.a, a);
+			samples_add(&f.b, b);
+		}
+	}
+	free(kernel);
+	free(initramfs);
+	free(cmdline);
+	if (r < 0)
+		return r;
+	f.value = samples_ratio(&f.a, &f.b);
+	result_add(&f);
+	return 0;
+}
