@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Install what libcchv needs from Debian packages, as root; does nothing where all is there. Debian 12 and 13.
-# Usage: sh examples/install-debian.sh build|run|test|all ...
-#   build  compilers and libraries      run   QEMU, mkfs.erofs, mkfs.ext4      test   what the tests use beside these
+# Usage: sh examples/install-debian.sh build|run|image|test|all ...
+#   build  compilers and libraries      run    QEMU, mkfs.erofs, mkfs.ext4
+#   image  what makes images of Debian  test   what the tests use beside these
 #
 # QEMU: 10 or newer, since the emulator of 7.2 (Debian 12) crashes a third of all boots of a 6.12 kernel unless it hides an
 # instruction (cchv-qemu does that then). Debian 12 has a newer one in its backports; they are read through a sources list of
@@ -12,8 +13,9 @@ set -eu
 build="gcc libc6-dev meson ninja-build pkg-config libyajl-dev libcurl4-openssl-dev uuid-dev libseccomp-dev
 	libhttp-parser-dev libarchive-dev cpio xz-utils zstd kmod"
 run="libyajl2 libcurl4 libuuid1 libseccomp2 erofs-utils e2fsprogs qemu-system-x86"
+image="debootstrap"
 test="python3 python3-pycparser g++ busybox-static skopeo umoci strace socat jq expect xfsprogs attr libcap2-bin iproute2
-	file gdb debootstrap xz-utils zstd"
+	file gdb"
 
 fail()
 {
@@ -84,14 +86,15 @@ newer_qemu()
 	fi
 }
 
-[ $# -gt 0 ] || fail "usage: install-debian.sh build|run|test|all ..."
+[ $# -gt 0 ] || fail "usage: install-debian.sh build|run|image|test|all ..."
 wanted=
 for part in "$@"; do
 	case $part in
 	build) wanted="$wanted $build" ;;
 	run) wanted="$wanted $run" ;;
-	test) wanted="$wanted $test" ;;
-	all) wanted="$wanted $build $run $test" ;;
+	image) wanted="$wanted $image" ;;
+	test) wanted="$wanted $image $test" ;;
+	all) wanted="$wanted $build $run $image $test" ;;
 	*) fail "unknown part '$part'" ;;
 	esac
 done

@@ -1,0 +1,116 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# From a bare Debian 12 or 13 to PostgreSQL in a microVM, as root: installs what is missing, builds, makes an image from Debian
+# packages, starts it with its data on a block device, runs pgbench inside over a Unix socket, stops it cleanly, starts it
+# again and shows the data. Prints what each stage took. Everything of it lies in DIRECTORY (default /var/tmp/cchv-quickstart).
+# Usage: sh examples/quickstart.sh [DIRECTORY]
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+top=$(dirname "$here")
+dir=${1:-/var/tmp/cchv-quickstart}
+build=${CCHV_BUILD:-$top/build}
+name=quickstart-pg
+image=quickstart-postgres
+log=$dir/quickstart.log
+
+fail()
+{
+	echo "quickstart: $*" >&2
+	exit 1
+}
+
+now()
+{
+	date +%s%N
+}
+
+# stage NAME COMMAND...: run it, its output into the log, and say what it took
+stage()
+{
+	label=$1
+	shift
+	printf '%-48s' "$label"
+	start=$(now)
+	if ! "$@" >>"$log" 2>&1; then
+		echo failed
+		tail -n 15 "$log" >&2
+		fail "'$label' failed; all output is in $log"
+	fi
+	took=$((($(now) - start) / 1000000))
+	printf '%6d.%03d s\n' $((took / 1000)) $((took % 1000))
+}
+
+cchv()
+{
+	"$build/examples/cli/cchv" --state-dir "$dir/state" --runtime-dir "$dir/run" "$@"
+}
+
+build_all()
+{
+	[ -f "$build/build.ninja" ] || meson setup "$build" "$top" || return 1
+	ninja -C "$build"
+}
+
+get_kernel()
+{
+	sh "$top/guest/kernel-package.sh" "$build/guest/kernel"
+}
+
+make_image()
+{
+	cchv image ls --format json | grep -q "\"Name\":\"$image\"" && return 0
+	sh "$here/mkimage-postgres.sh" "$dir/rootfs" && cchv image import "dir:$dir/rootfs" --name "$image"
+}
+
+# PostgreSQL says in its log when it takes connections; no guessing, no polling.
+wait_ready()
+{
+	cchv logs -f "$name" 2>&1 | grep -q -m 1 'database system is ready to accept connections'
+}
+
+first_start()
+{
+	cchv run -d --name "$name" --cpus 2 --memory 512m --disk "$dir/pgdata.img:/var/lib/postgresql/data:size=2g" \
+		--stop-signal INT "$image" /usr/local/bin/start-postgres && wait_ready
+}
+
+again()
+{
+	: >"$dir/state/containers/$(cchv ps -a -q --no-trunc | head -n 1)/stdout.log"
+	cchv start "$name" && wait_ready
+}
+
+inside()
+{
+	cchv exec -u postgres "$name" "$@"
+}
+
+[ "$(id -u)" = 0 ] || fail "it must run as root: it installs packages and makes disk images"
+[ -r /etc/debian_version ] || fail "this is not Debian"
+mkdir -p "$dir"
+: >"$log"
+begin=$(now)
+
+stage "packages" sh "$here/install-debian.sh" build run image
+stage "build" build_all
+stage "guest kernel" get_kernel
+stage "image with PostgreSQL" make_image
+cchv rm -f "$name" >>"$log" 2>&1 || :
+stage "start: VM, container, database ready" first_start
+cchv inspect "$name" >"$dir/inspect.json"
+bytes=$(sed -n 's/^ *"MemoryBytes": \([0-9]*\).*/\1/p' "$dir/inspect.json" | head -n 1)
+cpus=$(sed -n 's/^ *"VCPUs": \([0-9]*\).*/\1/p' "$dir/inspect.json" | head -n 1)
+echo "  the VM as its VMM reports it: $((bytes / 1048576)) MiB, $cpus vCPUs"
+stage "pgbench -i (scale 1)" inside pgbench -q -i -s 1 -h /run/postgresql postgres
+stage "pgbench, 2 clients, 5 s, over a Unix socket" inside pgbench -c 2 -T 5 -h /run/postgresql postgres
+sed -n 's/^\(tps = [0-9.]*\).*/  \1/p' "$log" | tail -n 1
+rows=$(inside psql -h /run/postgresql -tAc 'select count(*) from pgbench_history' postgres)
+stage "stop" cchv stop -t 60 "$name"
+stage "start again" again
+kept=$(inside psql -h /run/postgresql -tAc 'select count(*) from pgbench_history' postgres)
+[ "$rows" = "$kept" ] || fail "the table had $rows rows before the stop and has $kept now"
+echo "  pgbench_history has its $kept rows"
+took=$((($(now) - begin) / 1000000))
+printf '%-48s%6d.%03d s\n' "all of it" $((took / 1000)) $((took % 1000))
+echo "The database runs on: $build/examples/cli/cchv --state-dir $dir/state --runtime-dir $dir/run ps"
