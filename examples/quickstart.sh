@@ -63,22 +63,27 @@ make_image()
 	sh "$here/mkimage-postgres.sh" "$dir/rootfs" && cchv image import "dir:$dir/rootfs" --name "$image"
 }
 
-# PostgreSQL says in its log when it takes connections; no guessing, no polling.
+# PostgreSQL says in its log when it takes connections: wait for the line number COUNT of that kind, without polling.
 wait_ready()
 {
-	cchv logs -f "$name" 2>&1 | grep -q -m 1 'database system is ready to accept connections'
+	cchv logs -f "$name" 2>&1 | awk -v want="$1" '/database system is ready to accept connections/ && ++n == want { exit }'
+}
+
+times_ready()
+{
+	cchv logs "$name" 2>&1 | grep -c 'database system is ready to accept connections' || :
 }
 
 first_start()
 {
 	cchv run -d --name "$name" --cpus 2 --memory 512m --disk "$dir/pgdata.img:/var/lib/postgresql/data:size=2g" \
-		--stop-signal INT "$image" /usr/local/bin/start-postgres && wait_ready
+		--stop-signal INT "$image" /usr/local/bin/start-postgres && wait_ready 1
 }
 
 again()
 {
-	: >"$dir/state/containers/$(cchv ps -a -q --no-trunc | head -n 1)/stdout.log"
-	cchv start "$name" && wait_ready
+	before=$(times_ready)
+	cchv start "$name" && wait_ready $((before + 1))
 }
 
 inside()
