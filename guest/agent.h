@@ -21,6 +21,7 @@ struct agent {
 	struct log_sink log;      /* to /dev/kmsg, so to the VM's console; stderr in the test build */
 	char boot_id[40];
 	int is_init;              /* PID 1 of a VM; 0 in the test build, which leaves the machine alone */
+	int quit;                 /* leave the loop after this round */
 	int configured;           /* vm.configure was answered: before it, nothing else is */
 
 	/* The rooms' own state; each is made by its X_new() and is NULL before. */
@@ -43,5 +44,14 @@ struct agent {
  */
 int fail(const char **kind, cchv_error **err, const char *which, int error_number, const char *format, ...)
 	__attribute__((format(printf, 5, 6)));
+
+/*
+ * Connections, and the agent's ends of pipes and terminals, live at numbers from here up: a child that does not exec
+ * (a worker, an archive) calls agent_close_private() first, or it would keep a stream open that the agent has
+ * closed. agent_make_private() moves one there (and leaves it where it is if that fails).
+ */
+#define AGENT_PRIVATE_FDS 512
+void agent_make_private(int *fd);
+void agent_close_private(void);
 
 #endif

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "guest/request.h"
+#include "guest/stream.h"
 
 int execs_new(struct agent *agent, cchv_error **err);
 void execs_free(struct agent *agent);
@@ -24,6 +25,14 @@ int exec_wait_idle(struct agent *agent, const char *container, uint64_t deadline
                    cchv_error **err);
 /* SIGKILL or another one to every process group of running execs; container NULL: of all. */
 void exec_signal_all(struct agent *agent, const char *container, int signal_number);
+
+/* One to the first process of every running exec. */
+void exec_signal_leaders(struct agent *agent, int signal_number);
+
+/* A stream connection: fd is the exec's (TAKEN), or stays the caller's. UNKNOWN: exec.start may still come. */
+enum exec_stream { EXEC_STREAM_TAKEN, EXEC_STREAM_REFUSED, EXEC_STREAM_UNKNOWN };
+enum exec_stream exec_offer_stream(struct agent *agent, const char *container, const char *exec,
+                                   enum stream_name name, const char *token, int fd);
 
 /* Handlers. */
 int exec_start(struct agent *agent, const struct json *params, struct reply *reply);

@@ -32,7 +32,8 @@ struct process_ops {
 	 * In the forked child: enter, set up, exec; on failure process_report(). Async-signal-safe only (a plan that
 	 * runs a function in place of a program, such as an archive, may do what it likes, since the agent has one
 	 * thread). Sessions, the controlling terminal, fds 0 to 2 and signals: process_child_begin() does them.
-	 * Every fd but those of io is close-on-exec; a child that does not exec closes them by itself.
+	 * Every fd but those of io is close-on-exec. A child that does not exec calls agent_close_private(), and
+	 * closes report_fd when it has begun.
 	 */
 	void (*child)(const struct process_plan *plan, const struct process_io *io) __attribute__((noreturn));
 	/* NULL, or: in the agent, between the fork and the child's first step (id maps, limits). */
@@ -64,6 +65,9 @@ struct process_failure {
 };
 
 void process_plan_init(struct process_plan *plan, const struct process_ops *ops);
+/* process.terminal and process.consoleSize (80x24 where it is absent). */
+int process_plan_terminal(struct process_plan *plan, const struct json *process, const char **kind,
+                          cchv_error **err);
 void process_plan_free(struct process_plan *plan);  /* NULL is fine */
 
 /*
@@ -77,7 +81,14 @@ int process_plan_new(struct agent *agent, const char *container, const char *exe
 int process_fork(struct agent *agent, struct process_plan *plan, const struct process_io *io, pid_t *ret_pid,
                  const char **kind, cchv_error **err);
 
+/*
+ * The agent raises its own RLIMIT_NOFILE; children start with the usual 1024 (and may raise it to 1048576, as far as
+ * the agent may). Called once, before.
+ */
+void process_keep_limits(void);
+
 /* For children. All async-signal-safe. */
+void process_child_signals(void); /* default handlers, empty mask */
 /* Wait for go_fd, then: setsid, default signals, empty mask, fds 0 to 2, controlling terminal. 0 or -1 and errno. */
 int process_child_begin(const struct process_plan *plan, struct process_io *io);
 /* Tell and end. what is cut to size. */

@@ -2,7 +2,7 @@
 /*
  * Requests and their replies. A handler is named in the table of request.c. It answers
  *   at once:  reply->result (absent: {}), return 0;
- *   by error: reply->err and reply->kind set, return the negative code ("return fail(&reply->kind, &reply->err, ...)");
+ *   by error: reply->err and reply->kind set, return the code: "return fail(&reply->kind, &reply->err, ...)";
  *   later:    keep reply_defer(), return REPLY_LATER, and give the ticket to ticket_done() once.
  * Whoever asked may be gone by then: the ticket knows, the handler need not.
  */
@@ -39,5 +39,7 @@ int request_get_exec(const struct json *params, const char **ret_id, struct repl
 
 /* NULL for an unknown method. */
 request_fn request_find(const char *method);
+/* Whether it may come before vm.configure. */
+int request_is_first(const char *method);
 
 #endif

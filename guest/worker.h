@@ -2,7 +2,8 @@
 /*
  * Slow work in a child of the agent. The child shares the mount namespace, so what it mounts is there afterwards;
  * it has its own memory, so what it computes comes back as JSON. It may block, allocate and wait for its own
- * children; it must not touch the agent's loop or connections.
+ * children; it must not touch the agent's loop. Connections
+ * are closed in it (agent_close_private()), all other fds are there.
  */
 #ifndef GUEST_WORKER_H
 #define GUEST_WORKER_H

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The first steps of PID 1: see boot.h. Enters: an empty root with /init in it. Leaves: the file systems of a small
+ * machine. A mount that fails is logged and not fatal: the host should hear from us what is wrong.
+ */
+#include "guest/boot.h"
+
+#include "base/fd.h"
+#include "guest/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Many connections, and the private numbers of agent.h. */
+#define NOFILE_LIMIT 65536
+
+struct mount_row {
+	const char *type, *path, *options;
+	unsigned long flags;
+};
+
+static const struct mount_row first_mounts[] = {
+	{ "proc", "/proc", NULL, MS_NOSUID | MS_NODEV | MS_NOEXEC },
+	{ "devtmpfs", "/dev", "mode=0755", MS_NOSUID },
+	{ "sysfs", "/sys", NULL, MS_NOSUID | MS_NODEV | MS_NOEXEC },
+};
+
+static const struct mount_row later_mounts[] = {
+	{ "devpts", "/dev/pts", "mode=0620,ptmxmode=0666,gid=5", MS_NOSUID | MS_NOEXEC },
+	{ "tmpfs", "/dev/shm", "mode=1777", MS_NOSUID | MS_NODEV },
+	{ "cgroup2", "/sys/fs/cgroup", "nsdelegate,memory_recursiveprot", MS_NOSUID | MS_NODEV | MS_NOEXEC },
+	{ "tmpfs", "/run", "mode=0755", MS_NOSUID | MS_NODEV },
+	{ "tmpfs", "/tmp", "mode=1777", MS_NOSUID | MS_NODEV },
+};
+
+static void mount_all(const struct mount_row *rows, size_t count, const struct log_sink *log)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct mount_row *m = &rows[i];
+
+		if (mkdir(m->path, 0755) < 0 && errno != EEXIST)
+			log_error(log, "mkdir %s: errno %d", m->path, errno);
+		if (mount(m->type, m->path, m->type, m->flags, m->options) < 0 && errno != EBUSY)
+			log_error(log, "mount %s: errno %d", m->path, errno);
+	}
+}
+
+/* One record per line in the kernel's log, and so on the console. */
+static void log_kmsg(int level, const char *text, void *user_data)
+{
+	static const int levels[] = { 3, 4, 6, 7 };
+	const int *fd = user_data;
+
+	dprintf(*fd, "<%d>agent: %s\n", levels[level], text);
+}
+
+static void open_log(struct agent *agent)
+{
+	static int kmsg;
+
+	kmsg = open("/dev/kmsg", O_WRONLY | O_CLOEXEC);
+	if (kmsg < 0)
+		return;
+	agent->log.max_level = CCHV_LOG_INFO;
+	agent->log.fn = log_kmsg;
+	agent->log.user_data = &kmsg;
+}
+
+/* The kernel gave us the console. Children must not write there by accident. */
+static void close_console(void)
+{
+	int fd = open("/dev/null", O_RDWR);
+
+	for (int i = 0; fd >= 0 && i < 3; i++)
+		dup2(fd, i);
+	if (fd > 2)
+		close(fd);
+}
+
+static void read_boot_id(struct agent *agent)
+{
+	cleanup_close int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, agent->boot_id, sizeof(agent->boot_id) - 1);
+
+	agent->boot_id[n > 0 ? n : 0] = '\0';
+	agent->boot_id[strcspn(agent->boot_id, "\n")] = '\0';
+}
+
+static void raise_limits(void)
+{
+	struct rlimit nofile = { NOFILE_LIMIT, NOFILE_LIMIT }, old;
+
+	process_keep_limits();
+	if (getrlimit(RLIMIT_NOFILE, &old) == 0 && old.rlim_max > nofile.rlim_max)
+		nofile.rlim_max = old.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &nofile) < 0 && getrlimit(RLIMIT_NOFILE, &old) == 0) {
+		old.rlim_cur = old.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &old);
+	}
+}
+
+void boot_begin(struct agent *agent)
+{
+	agent->is_init = 1;
+	umask(022);
+	mount_all(first_mounts, ARRAY_LEN(first_mounts), NULL);
+	open_log(agent);
+	close_console();
+	signal(SIGPIPE, SIG_IGN);
+	reboot(RB_DISABLE_CAD);
+	raise_limits();
+	read_boot_id(agent);
+}
+
+static void loopback_up(void)
+{
+	cleanup_close int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq request = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
+
+	if (fd >= 0)
+		ioctl(fd, SIOCSIFFLAGS, &request);
+}
+
+void boot_finish(const struct log_sink *log)
+{
+	mount_all(later_mounts, ARRAY_LEN(later_mounts), log);
+	loopback_up();
+	if (symlink("/proc/self/fd", "/dev/fd") < 0 && errno != EEXIST)
+		log_error(log, "/dev/fd: errno %d", errno);
+}
+
+void boot_halt(void)
+{
+	sync();
+	for (;;) {
+		reboot(RB_POWER_OFF);
+		pause();
+	}
+}
+
+#ifdef AGENT_TEST
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+
+static int term_fd = -1;
+static struct loop_source *term_source;
+
+static void on_term(uint32_t events, void *user_data)
+{
+	struct agent *agent = user_data;
+
+	agent->quit = 1;
+}
+
+int boot_test(struct agent *agent, cchv_error **err)
+{
+	sigset_t set;
+
+	agent->log.max_level = CCHV_LOG_INFO;
+	agent->log.fd = fd_copy(2);
+	signal(SIGPIPE, SIG_IGN);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	/* Orphans come to us, as they do to PID 1. */
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+		return err_set(err, CCHV_ERR_SYSTEM, errno, "become a reaper");
+	raise_limits();
+	read_boot_id(agent);
+	return CCHV_OK;
+}
+
+int boot_test_signals(struct agent *agent, cchv_error **err)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	term_fd = signalfd(-1, &set, SFD_CLOEXEC);
+	if (term_fd < 0)
+		return err_set(err, CCHV_ERR_SYSTEM, errno, "signalfd");
+	return loop_add(agent->loop, term_fd, EPOLLIN, on_term, agent, &term_source, err);
+}
+
+void boot_test_end(struct agent *agent)
+{
+	loop_source_free(term_source);
+	fd_close(&term_fd);
+}
+#endif

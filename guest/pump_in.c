@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Input pumps: see pump.h. Enters: bytes of a connection. Leaves: the same bytes for a process, and one end of file
+ * where the host put it.
+ *
+ * FLOWING moves. ENDED is a counted input whose connection has ended; its count may still be on the way. LOST has no
+ * connection and did not get all; the process is left waiting.
+ */
+#include "guest/pump_node.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <termios.h>
+#include <unistd.h>
+
+enum in_state { IN_FLOWING, IN_ENDED, IN_LOST, IN_OVER };
+
+struct pump_in {
+	struct pump pump;
+	enum in_state state;
+	struct pump_end from, to;
+	struct pump_buffer *buffer; /* NULL: splice */
+	struct loop_timer *grace;
+	int counted;
+	uint64_t moved, limit;
+	pump_fn fn;
+	void *user_data;
+};
+
+static void in_free(struct pump *pump)
+{
+	struct pump_in *p = container_of(pump, struct pump_in, pump);
+
+	pump_end_close(&p->from);
+	pump_end_close(&p->to);
+	loop_timer_free(p->grace);
+	free(p->buffer);
+	free(p);
+}
+
+static void over(struct pump_in *p)
+{
+	p->state = IN_OVER;
+	p->pump.over = 1;
+	pump_end_close(&p->from);
+	pump_end_close(&p->to);
+	loop_timer_set(p->grace, CLOCK_NEVER);
+	free(p->buffer);
+	p->buffer = NULL;
+}
+
+/* The end of the input: a pipe is closed; a terminal that reads lines gets its end-of-file character. */
+static void finish(struct pump_in *p)
+{
+	struct termios t;
+	ssize_t n;
+
+	if (p->buffer && tcgetattr(p->to.fd, &t) == 0 && (t.c_lflag & ICANON) && t.c_cc[VEOF]) {
+		do
+			n = write(p->to.fd, &t.c_cc[VEOF], 1);
+		while (n < 0 && errno == EINTR);
+		/* A full terminal takes no more: a program that does not read misses nothing. */
+	}
+	over(p);
+}
+
+/* A pipe that nobody reads any more says so whatever is asked; a terminal's master would not. */
+static int watch_idle_target(struct pump_in *p)
+{
+	return pump_end_watch(&p->to, p->buffer ? PUMP_NOTHING : 0);
+}
+
+static void lose(struct pump_in *p)
+{
+	p->state = IN_LOST;
+	pump_end_close(&p->from);
+	loop_timer_set(p->grace, CLOCK_NEVER);
+	if (watch_idle_target(p) < 0)
+		over(p);
+	if (p->fn)
+		p->fn(p->user_data);
+}
+
+static void connection_ended(struct pump_in *p)
+{
+	if (!p->counted) {
+		finish(p);
+		return;
+	}
+	if (p->limit != PUMP_NO_LIMIT) {
+		lose(p);
+		return;
+	}
+	p->state = IN_ENDED;
+	pump_end_watch(&p->from, PUMP_NOTHING);
+	if (watch_idle_target(p) < 0) {
+		over(p);
+		return;
+	}
+	loop_timer_set(p->grace, clock_deadline(PUMP_GRACE_MS));
+}
+
+/* Steps return as those of pump_out.c do. */
+static ssize_t step_splice(struct pump_in *p, size_t room)
+{
+	return splice(p->from.fd, NULL, p->to.fd, NULL, room, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+}
+
+static ssize_t step_buffer(struct pump_in *p, size_t room)
+{
+	struct pump_buffer *b = p->buffer;
+	ssize_t n;
+
+	if (b->len == 0) {
+		n = recv(p->from.fd, b->data, room < sizeof(b->data) ? room : sizeof(b->data), MSG_DONTWAIT);
+		if (n <= 0)
+			return n;
+		b->start = 0;
+		b->len = (size_t)n;
+	}
+	n = write(p->to.fd, b->data + b->start, b->len);
+	if (n > 0) {
+		b->start += (size_t)n;
+		b->len -= (size_t)n;
+	}
+	return n;
+}
+
+static void wait_for_a_side(struct pump_in *p)
+{
+	int target_waits = p->buffer ? p->buffer->len > 0 : !(pump_is_ready(p->to.fd, POLLOUT) & POLLOUT);
+	int r = pump_end_watch(&p->from, target_waits ? PUMP_NOTHING : EPOLLIN);
+
+	if (r == 0)
+		r = target_waits ? pump_end_watch(&p->to, EPOLLOUT) : watch_idle_target(p);
+	if (r < 0)
+		lose(p);
+}
+
+static void move(struct pump_in *p)
+{
+	size_t moved = 0;
+
+	while (p->state == IN_FLOWING && moved < PUMP_BATCH) {
+		uint64_t left = p->limit - p->moved;
+		ssize_t n;
+
+		if (left == 0) {
+			finish(p);
+			return;
+		}
+		n = p->buffer ? step_buffer(p, left < PUMP_BATCH ? (size_t)left : PUMP_BATCH) :
+		                step_splice(p, left < PUMP_BATCH ? (size_t)left : PUMP_BATCH);
+		if (n > 0) {
+			p->moved += (uint64_t)n;
+			moved += (size_t)n;
+		} else if (n == 0) {
+			connection_ended(p);
+			return;
+		} else if (errno == EAGAIN) {
+			wait_for_a_side(p);
+			return;
+		} else if (errno == EPIPE || errno == EIO) {
+			over(p); /* the process closed its end */
+			return;
+		} else if (errno != EINTR) {
+			lose(p);
+			return;
+		}
+	}
+}
+
+static void on_socket(uint32_t events, void *user_data)
+{
+	struct pump_in *p = user_data;
+
+	if (p->state == IN_FLOWING)
+		move(p);
+}
+
+static void on_target(uint32_t events, void *user_data)
+{
+	struct pump_in *p = user_data;
+
+	if (events & (EPOLLERR | EPOLLHUP))
+		over(p);
+	else if (p->state == IN_FLOWING)
+		move(p);
+}
+
+static void on_grace(void *user_data)
+{
+	lose(user_data);
+}
+
+static int set_up(struct pump_in *p, int is_terminal, cchv_error **err)
+{
+	int r = loop_timer_new(p->from.loop, on_grace, p, &p->grace, err);
+
+	if (r < 0)
+		return r;
+	if (is_terminal) {
+		p->buffer = mem_zalloc(sizeof(*p->buffer));
+		if (!p->buffer)
+			return err_nomem(err);
+	}
+	if (pump_end_watch(&p->from, EPOLLIN) < 0 || (!is_terminal && pump_end_watch(&p->to, 0) < 0))
+		return err_set(err, CCHV_ERR_SYSTEM, errno, "watch the input of a process");
+	return CCHV_OK;
+}
+
+int pump_in_new(struct pumps *pumps, int sock, int target, int is_terminal, int counted, pump_fn lost, void *user_data,
+                struct pump_in **ret_pump, cchv_error **err)
+{
+	struct pump_in *p = mem_zalloc(sizeof(*p));
+	int r;
+
+	if (!p) {
+		close(sock);
+		close(target);
+		return err_nomem(err);
+	}
+	p->from = (struct pump_end){ .loop = pumps->loop, .fd = sock, .fn = on_socket, .user_data = p };
+	p->to = (struct pump_end){ .loop = pumps->loop, .fd = target, .fn = on_target, .user_data = p };
+	p->counted = counted;
+	p->limit = PUMP_NO_LIMIT;
+	p->fn = lost;
+	p->user_data = user_data;
+	r = set_up(p, is_terminal, err);
+	if (r < 0) {
+		in_free(&p->pump);
+		return r;
+	}
+	pump_link(pumps, &p->pump, in_free);
+	*ret_pump = p;
+	return CCHV_OK;
+}
+
+void pump_in_limit(struct pump_in *pump, uint64_t bytes)
+{
+	switch (pump->state) {
+	case IN_FLOWING:
+		pump->limit = bytes > pump->moved ? bytes : pump->moved;
+		if (pump->limit == pump->moved && !(pump->buffer && pump->buffer->len))
+			finish(pump);
+		break;
+	case IN_ENDED:
+		pump->limit = bytes;
+		if (bytes <= pump->moved)
+			finish(pump);
+		else
+			lose(pump);
+		break;
+	case IN_LOST:
+		finish(pump);
+		break;
+	case IN_OVER:
+		break;
+	}
+}
+
+void pump_in_stop(struct pump_in *pump)
+{
+	if (pump && pump->state != IN_OVER)
+		over(pump);
+}
+
+uint64_t pump_in_moved(const struct pump_in *pump)
+{
+	return pump->moved;
+}
+
+void pump_in_release(struct pump_in *pump)
+{
+	if (!pump)
+		return;
+	pump->fn = NULL;
+	pump->pump.released = 1;
+}
