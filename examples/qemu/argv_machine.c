@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The machine on the command line: see argv.h. Enters: a normalised VmConfig. Leaves: QEMU's "pc" with its memory in
+ * one memfd, what can be plugged beside it, the kernel, the identity.
+ */
+#include "argv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "config.h"
+#include "config_check.h"
+#include "console.h"
+#include "device_plan.h"
+
+#define GIB (1ULL << 30)
+/* Room for pmem that is plugged later: 64 images of the largest size that is worth mapping. */
+#define PMEM_ROOM (64 * GIB)
+#define DIMM_SLOTS 8
+
+static uint64_t round_up(uint64_t value, uint64_t unit)
+{
+	return (value + unit - 1) / unit * unit;
+}
+
+/* What virtio-mem or DIMMs may add. */
+static uint64_t hotplug_total(const struct json *memory)
+{
+	const struct json *zones = json_get(memory, "zones");
+	uint64_t sum = round_up(config_u64(memory, "hotplug_size"), GIB);
+
+	for (size_t i = 0; i < json_count(zones); i++)
+		sum += round_up(config_u64(json_at(zones, i), "hotplug_size"), GIB);
+	return sum;
+}
+
+static int has_dimms(const struct json *memory)
+{
+	return config_u64(memory, "hotplug_size") && strcmp(config_string(memory, "hotplug_method"), "Acpi") == 0;
+}
+
+static void add_json_object(struct argv *argv, struct json *object)
+{
+	cleanup_buf struct buf text = BUF_INIT(65536);
+
+	if (!object || json_print(object, 0, &text) < 0) {
+		argv->failed = 1;
+	} else {
+		argv_add(argv, "-object");
+		argv_add(argv, (const char *)buf_string(&text));
+	}
+	json_free(object);
+}
+
+/* The zone whose properties the one memory has. */
+static const struct json *base_zone(const struct json *memory)
+{
+	const struct json *zones = json_get(memory, "zones");
+
+	return json_count(zones) ? json_at(zones, 0) : memory;
+}
+
+static void add_ram(struct argv *argv, const struct json *vm)
+{
+	const struct json *zone = base_zone(json_get(vm, "memory"));
+	struct json *ram = json_new_object();
+
+	json_set_string(ram, "qom-type", config_has(zone, "file") ? "memory-backend-file" : "memory-backend-memfd");
+	json_set_string(ram, "id", "ram0");
+	json_set_u64(ram, "size", config_base_memory(vm));
+	/* The vsock device and virtiofsd are vhost-user back ends: they map the guest's memory themselves. */
+	json_set_bool(ram, "share", 1);
+	if (config_has(zone, "file"))
+		json_set_string(ram, "mem-path", config_string(zone, "file"));
+	if (config_bool(zone, "hugepages") && !config_has(zone, "file")) {
+		json_set_bool(ram, "hugetlb", 1);
+		if (config_has(zone, "hugepage_size"))
+			json_set_u64(ram, "hugetlbsize", config_u64(zone, "hugepage_size"));
+	}
+	if (config_bool(zone, "prefault"))
+		json_set_bool(ram, "prealloc", 1);
+	json_set_bool(ram, "dump", 0);
+	add_json_object(argv, ram);
+}
+
+static void add_memory(struct argv *argv, const struct json *vm, const struct machine_options *options)
+{
+	const struct json *memory = json_get(vm, "memory");
+	uint64_t base = config_base_memory(vm);
+	/* Regions are aligned as they are plugged: one GiB more than their sum. */
+	uint64_t more = hotplug_total(memory) + round_up(options->pmem_size, GIB) + PMEM_ROOM + GIB;
+
+	argv_add(argv, "-m");
+	argv_printf(argv, "size=%lluk,slots=%d,maxmem=%lluk", (unsigned long long)base / 1024,
+	            has_dimms(memory) ? DIMM_SLOTS : 0, (unsigned long long)(base + more) / 1024);
+	add_ram(argv, vm);
+}
+
+static void add_cpus(struct argv *argv, const struct json *cpus, const struct machine_options *options)
+{
+	const struct json *t = json_get(cpus, "topology");
+	unsigned long long boot = config_u64(cpus, "boot_vcpus"), max = config_u64(cpus, "max_vcpus");
+
+	argv_add(argv, "-accel");
+	argv_add(argv, options->kvm ? "kvm" : "tcg,thread=multi");
+	argv_add(argv, "-cpu");
+	argv_add(argv, options->cpu);
+	argv_add(argv, "-smp");
+	if (config_has(cpus, "topology"))
+		argv_printf(argv, "cpus=%llu,maxcpus=%llu,sockets=%llu,dies=%llu,cores=%llu,threads=%llu", boot, max,
+		            (unsigned long long)config_u64(t, "packages"),
+		            (unsigned long long)config_u64(t, "dies_per_package"),
+		            (unsigned long long)config_u64(t, "cores_per_die"),
+		            (unsigned long long)config_u64(t, "threads_per_core"));
+	else
+		/*
+		 * The original's default is one package. Linux ignores processors that may come to a package which
+		 * has some when it knows no hypervisor, and it does not know emulation: there each has its own.
+		 */
+		argv_printf(argv, "cpus=%llu,maxcpus=%llu,sockets=%llu,cores=%llu,threads=1", boot, max,
+		            options->kvm || boot == max ? 1 : max, options->kvm || boot == max ? max : 1);
+}
+
+static void add_payload(struct argv *argv, const struct json *payload)
+{
+	const char *cmdline = config_string(payload, "cmdline");
+
+	argv_add(argv, "-kernel");
+	argv_add(argv, config_string(payload, "kernel"));
+	if (config_has(payload, "initramfs")) {
+		argv_add(argv, "-initrd");
+		argv_add(argv, config_string(payload, "initramfs"));
+	}
+	argv_add(argv, "-append");
+	/*
+	 * QEMU's table of memory that can be plugged ends above 4 GiB, and for that Linux sets up to 64 MiB aside as
+	 * bounce buffers. All devices here reach all memory; under the original, which has no such table, it does not.
+	 */
+	argv_printf(argv, "%s%sswiotlb=noforce", cmdline ? cmdline : "", cmdline && *cmdline ? " " : "");
+}
+
+static void add_identity(struct argv *argv, const struct json *platform)
+{
+	static const struct {
+		const char *key;
+		const char *name;
+	} fields[] = {
+		{ "system_manufacturer", "manufacturer" }, { "system_product_name", "product" },
+		{ "system_version", "version" }, { "system_serial_number", "serial" },
+		{ "system_uuid", "uuid" }, { "system_sku_number", "sku" }, { "system_family", "family" },
+	};
+	const struct json *strings = json_get(platform, "oem_strings");
+
+	for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+		cleanup_free char *quoted = NULL;
+
+		if (!config_has(platform, fields[i].key))
+			continue;
+		quoted = console_quote(config_string(platform, fields[i].key));
+		argv_add(argv, "-smbios");
+		argv_printf(argv, "type=1,%s=%s", fields[i].name, quoted ? quoted : "");
+	}
+	if (config_has(platform, "chassis_asset_tag")) {
+		cleanup_free char *quoted = console_quote(config_string(platform, "chassis_asset_tag"));
+
+		argv_add(argv, "-smbios");
+		argv_printf(argv, "type=3,asset=%s", quoted ? quoted : "");
+	}
+	for (size_t i = 0; i < json_count(strings); i++) {
+		cleanup_free char *quoted = console_quote(json_as_string(json_at(strings, i)));
+
+		argv_add(argv, "-smbios");
+		argv_printf(argv, "type=11,value=%s", quoted ? quoted : "");
+	}
+}
+
+static void add_limit_groups(struct argv *argv, const struct json *vm)
+{
+	const struct json *groups = json_get(vm, "rate_limit_groups");
+
+	for (size_t i = 0; i < json_count(groups); i++) {
+		struct plan_names names = { 0 };
+		cleanup_plan struct plan plan;
+		char name[32];
+
+		plan_init(&plan, &names);
+		snprintf(name, sizeof(name), "group%zu", i);
+		limit_group_plan(&plan, name, json_get(json_at(groups, i), "rate_limiter_config"));
+		argv_add_plan(argv, &plan);
+	}
+}
+
+void argv_add_machine(struct argv *argv, const struct json *vm, const struct machine_options *options)
+{
+	static const char *const fixed[] = {
+		"-no-user-config", "-nodefaults", "-display", "none",
+		/* A flat bus 0 with ACPI hot-plug; nothing of a PC that no guest of ours needs. */
+		"-M", "pc,memory-backend=ram0,usb=off,vmport=off,smm=off,graphics=off,mem-merge=off,"
+		      "dump-guest-core=off",
+		"-global", "PIIX4_PM.disable_s3=1", "-global", "PIIX4_PM.disable_s4=1",
+		/* A reset restarts the guest in place, a power-off stops it for us to see, a panic is only told. */
+		"-action", "reboot=reset,shutdown=pause,panic=none,watchdog=reset",
+		"-chardev", "socket,id=qmp,fd=3", "-mon", "chardev=qmp,mode=control",
+	};
+
+	argv_add(argv, options->program);
+	for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
+		argv_add(argv, fixed[i]);
+	if (options->sandbox) {
+		argv_add(argv, "-sandbox");
+		argv_add(argv, "on,obsolete=deny,elevateprivileges=deny,spawn=deny");
+	}
+	add_cpus(argv, json_get(vm, "cpus"), options);
+	add_memory(argv, vm, options);
+	add_payload(argv, json_get(vm, "payload"));
+	add_identity(argv, json_get(vm, "platform"));
+	add_limit_groups(argv, vm);
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The VM of this process: a configuration, and while it is booted a QEMU with devices. Functions answer API requests
+ * and carry Cloud Hypervisor's rules of what is allowed when; vm_process() takes note of what QEMU and the guest did.
+ * None of them may be called from a callback of the loop, since QMP calls run the loop.
+ */
+#ifndef QEMU_VM_H
+#define QEMU_VM_H
+
+#include "config.h"
+#include "console.h"
+#include "device_plan.h"
+#include "event_stream.h"
+#include "machine.h"
+#include "pci_slots.h"
+#include "program.h"
+#include "tap.h"
+#include "vsock.h"
+
+enum device_kind {
+	DEVICE_CONSOLE, DEVICE_DISK, DEVICE_NET, DEVICE_RNG, DEVICE_FS, DEVICE_PMEM, DEVICE_VSOCK, DEVICE_MEM,
+	DEVICE_BALLOON, DEVICE_WATCHDOG, DEVICE_PVPANIC,
+};
+
+struct device {
+	struct device *next;
+	enum device_kind kind;
+	char *id;                       /* the configuration's */
+	struct plan_id qemu_id;
+	int slot;                       /* -1: none yet */
+	struct plan plan;
+	struct vm *vm;
+	struct vsock *vsock;
+	int backend_fds[TAP_QUEUES_MAX]; /* for QEMU, closed here when it has them */
+	size_t backend_count;
+	int tap_fd;                     /* for its counters; -1: none */
+	uint64_t plugged;               /* virtio-mem: what the guest has taken */
+	uint64_t requested;
+	int removing;
+	int activated;
+};
+
+struct vm {
+	struct loop *loop;
+	const struct log_sink *log;
+	struct event_stream *events;
+	struct program *program;
+	int seccomp;
+	int no_shutdown;
+	struct json *config;            /* NULL: nothing was created */
+	struct machine *machine;        /* NULL: not booted */
+	int paused;
+	struct plan_names names;
+	struct pci_slots slots;
+	unsigned int device_count;      /* for ids that nobody gave */
+	struct device *devices;
+	struct console console;
+	struct console serial;
+	uint64_t balloon;               /* bytes that it holds */
+	uint64_t dimms;                 /* bytes plugged as DIMMs, by hotplug method Acpi */
+	unsigned int dimm_count;
+	unsigned int cpus_leaving;      /* vCPUs whose removal the guest has not carried out */
+	int finished;                   /* the process is to end */
+	int exit_status;                /* of QEMU, when it died: a wait status */
+	int died;
+};
+
+void vm_init(struct vm *vm, struct loop *loop, const struct log_sink *log, struct event_stream *events,
+             struct program *program);
+void vm_free(struct vm *vm);
+
+/* Work off what happened. 1: there was something; the caller asks again before it waits. */
+int vm_process(struct vm *vm);
+/* SIGTERM, the guest's power-off, vmm.shutdown: everything ends, with the events of that. */
+int vm_end(struct vm *vm, struct fault *fault);
+
+/* The API (vm.c). Bodies are normalised already and taken where they are kept. */
+int vm_create(struct vm *vm, struct json *config, struct fault *fault);
+int vm_boot(struct vm *vm, struct fault *fault);
+int vm_shutdown(struct vm *vm, struct fault *fault);
+int vm_delete(struct vm *vm, struct fault *fault);
+int vm_reboot(struct vm *vm, struct fault *fault);
+int vm_pause(struct vm *vm, struct fault *fault);
+int vm_resume(struct vm *vm, struct fault *fault);
+int vm_power_button(struct vm *vm, struct fault *fault);
+int vm_nmi(struct vm *vm, struct fault *fault);
+
+/* vm_info.c */
+int vm_info(struct vm *vm, struct json **ret_info, struct fault *fault);
+int vm_counters(struct vm *vm, struct json **ret_counters, struct fault *fault);
+
+/* vm_resize.c */
+int vm_resize(struct vm *vm, const struct json *wanted, struct fault *fault);
+int vm_resize_zone(struct vm *vm, const struct json *wanted, struct fault *fault);
+int vm_resize_disk(struct vm *vm, const struct json *wanted, struct fault *fault);
+
+/* vm_hotplug.c: *ret_reply stays NULL when the VM is not booted. fds: of a network device, taken on success. */
+int vm_add_device(struct vm *vm, enum device_kind kind, struct json *config, int *fds, size_t fd_count,
+                  struct json **ret_reply, struct fault *fault);
+int vm_remove_device(struct vm *vm, const char *id, struct fault *fault);
+
+/* Inside: vm_start.c */
+int vm_start(struct vm *vm, struct fault *fault);
+void vm_stop(struct vm *vm);            /* QEMU and all that is bound to it */
+
+/* The guest begins anew: connections die, console files are truncated, drivers come up again. */
+void vm_note_reset(struct vm *vm);
+
+/* Inside: device.c */
+int device_new(struct vm *vm, enum device_kind kind, const char *id, struct device **ret_device, struct fault *fault);
+/* Give it a slot, open what it needs, plan it; the configuration gets an id where it has none. */
+int device_prepare(struct vm *vm, enum device_kind kind, struct json *config, struct device **ret_device,
+                   struct fault *fault);
+int device_take_slot(struct device *device, const struct json *config, struct fault *fault);
+void device_close_backend(struct device *device);
+/* Unmake the first steps of its plan, the last one first; devices themselves are unplugged elsewhere. */
+void device_undo(struct device *device, size_t steps);
+void device_free(struct device *device);        /* takes it from the VM's list */
+struct device *device_find(struct vm *vm, const char *id);
+struct device *device_find_qemu(struct vm *vm, const char *qemu_id);
+const char *device_list_key(enum device_kind kind);     /* "disks"; NULL: not in a list */
+
+/* Inside: vm_activation.c: drivers that came up, as events. */
+void vm_note_activations(struct vm *vm);
+
+DEFINE_CLEANUP(device, struct device, device_free)
+#define cleanup_device __attribute__((cleanup(device_cleanup)))
+
+#endif

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bringing a VM up: see vm.h. Enters: a configuration. Leaves: a running QEMU with all its devices, everything on its
+ * command line, so that the start costs one process and no conversation; or nothing, and the reason.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "argv.h"
+#include "base/fd.h"
+#include "config_check.h"
+#include "vm.h"
+
+/* Is it an ELF or a bzImage? QEMU's own words on others are about multiboot. */
+static int check_kernel(const char *path, struct fault *fault)
+{
+	cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char head[0x206] = { 0 };
+
+	if (fd < 0) {
+		fault_os(fault, errno);
+		return fault_wrap(fault, "Cannot open kernel file '%s'", path);
+	}
+	if (fd_pread_full(fd, head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
+	    (memcmp(head, "\177ELF", 4) == 0 || memcmp(head + 0x202, "HdrS", 4) == 0))
+		return CCHV_OK;
+	/* HdrS lies at 0x202 to 0x205. */
+	fault_set(fault, 500, "'%s' is neither an ELF nor a bzImage", path);
+	return fault_wrap(fault, "Cannot load the kernel into memory");
+}
+
+static int check_payload(const struct json *payload, struct fault *fault)
+{
+	const char *initramfs = config_string(payload, "initramfs");
+	int r = check_kernel(config_string(payload, "kernel"), fault);
+
+	if (r < 0 || !initramfs || access(initramfs, R_OK) == 0)
+		return r;
+	fault_os(fault, errno);
+	return fault_wrap(fault, "Cannot open initramfs file '%s'", initramfs);
+}
+
+static void keep_slots(struct vm *vm)
+{
+	static const char *const lists[] = { "disks", "net", "fs", "pmem" };
+	static const char *const objects[] = { "console", "rng", "vsock", "balloon" };
+
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
+		const struct json *list = json_get(vm->config, lists[i]);
+
+		for (size_t k = 0; k < json_count(list); k++)
+			if (config_has(json_at(list, k), "pci_device_id"))
+				pci_slots_keep(&vm->slots, config_u64(json_at(list, k), "pci_device_id"));
+	}
+	for (size_t i = 0; i < ARRAY_LEN(objects); i++)
+		if (config_has(json_get(vm->config, objects[i]), "pci_device_id"))
+			pci_slots_keep(&vm->slots, config_u64(json_get(vm->config, objects[i]), "pci_device_id"));
+}
+
+static int prepare_console(struct vm *vm, struct fault *fault)
+{
+	const struct json *config = json_get(vm->config, "console");
+	struct device *d;
+	int r;
+
+	if (strcmp(config_string(config, "mode"), "Off") == 0)
+		return CCHV_OK;
+	r = device_new(vm, DEVICE_CONSOLE, config_has(config, "id") ? config_string(config, "id") : "__console", &d,
+	               fault);
+	if (r == CCHV_OK)
+		r = device_take_slot(d, config, fault);
+	if (r == CCHV_OK)
+		r = console_add_chardev(&vm->console, config, "con", &d->plan, fault);
+	if (r == CCHV_OK)
+		console_plan(&d->plan, "con", d->slot, &d->qemu_id);
+	return r;
+}
+
+static int prepare_list(struct vm *vm, enum device_kind kind, struct fault *fault)
+{
+	const struct json *list = json_get(vm->config, device_list_key(kind));
+	struct device *d;
+	int r = CCHV_OK;
+
+	for (size_t i = 0; r == CCHV_OK && i < json_count(list); i++)
+		r = device_prepare(vm, kind, config_item(list, i), &d, fault);
+	return r;
+}
+
+static int prepare_object(struct vm *vm, enum device_kind kind, const char *key, struct fault *fault)
+{
+	struct json *config = config_member(vm->config, key);
+	struct device *d;
+
+	return config ? device_prepare(vm, kind, config, &d, fault) : CCHV_OK;
+}
+
+static int prepare_flag(struct vm *vm, enum device_kind kind, const char *key, struct fault *fault)
+{
+	struct device *d;
+
+	return config_bool(vm->config, key) ? device_prepare(vm, kind, NULL, &d, fault) : CCHV_OK;
+}
+
+static int prepare_zone(struct vm *vm, const char *id, const struct json *zone, struct fault *fault)
+{
+	uint64_t size = config_u64(zone, "hotplug_size"), requested = config_u64(zone, "hotplugged_size");
+	struct device *d;
+	int r;
+
+	if (!size)
+		return CCHV_OK;
+	r = device_new(vm, DEVICE_MEM, id, &d, fault);
+	if (r == CCHV_OK)
+		r = device_take_slot(d, NULL, fault);
+	if (r < 0)
+		return r;
+	d->requested = requested;
+	virtio_mem_plan(&d->plan, zone, size, requested, d->slot, &d->qemu_id);
+	return CCHV_OK;
+}
+
+static int prepare_memory(struct vm *vm, struct fault *fault)
+{
+	const struct json *memory = json_get(vm->config, "memory"), *zones = json_get(memory, "zones");
+	int r = CCHV_OK;
+
+	if (strcmp(config_string(memory, "hotplug_method"), "VirtioMem") != 0)
+		return CCHV_OK;
+	if (!json_count(zones))
+		return prepare_zone(vm, "mem0", memory, fault);
+	for (size_t i = 0; r == CCHV_OK && i < json_count(zones); i++)
+		r = prepare_zone(vm, config_string(json_at(zones, i), "id"), json_at(zones, i), fault);
+	return r;
+}
+
+/* In the original's order, which is that of slots and of names in the guest. */
+static int prepare_devices(struct vm *vm, struct fault *fault)
+{
+	int r = prepare_console(vm, fault);
+
+	if (r == CCHV_OK)
+		r = prepare_list(vm, DEVICE_DISK, fault);
+	if (r == CCHV_OK)
+		r = prepare_list(vm, DEVICE_NET, fault);
+	if (r == CCHV_OK)
+		r = prepare_object(vm, DEVICE_RNG, "rng", fault);
+	if (r == CCHV_OK)
+		r = prepare_list(vm, DEVICE_FS, fault);
+	if (r == CCHV_OK)
+		r = prepare_list(vm, DEVICE_PMEM, fault);
+	if (r == CCHV_OK)
+		r = prepare_object(vm, DEVICE_VSOCK, "vsock", fault);
+	if (r == CCHV_OK)
+		r = prepare_memory(vm, fault);
+	if (r == CCHV_OK)
+		r = prepare_object(vm, DEVICE_BALLOON, "balloon", fault);
+	if (r == CCHV_OK)
+		r = prepare_flag(vm, DEVICE_WATCHDOG, "watchdog", fault);
+	if (r == CCHV_OK)
+		r = prepare_flag(vm, DEVICE_PVPANIC, "pvpanic", fault);
+	return r < 0 ? fault_wrap(fault, "Error from device manager") : CCHV_OK;
+}
+
+static uint64_t pmem_total(const struct vm *vm)
+{
+	uint64_t sum = 0;
+
+	for (const struct device *d = vm->devices; d; d = d->next)
+		for (size_t i = 0; d->kind == DEVICE_PMEM && i < d->plan.count; i++)
+			if (d->plan.steps[i].kind == STEP_OBJECT)
+				sum += config_u64(d->plan.steps[i].arguments, "size");
+	return sum;
+}
+
+static int add_serial(struct vm *vm, struct argv *argv, struct fault *fault)
+{
+	const struct json *config = json_get(vm->config, "serial");
+	cleanup_plan struct plan plan;
+	struct json *device;
+	int r;
+
+	if (strcmp(config_string(config, "mode"), "Off") == 0)
+		return CCHV_OK;
+	plan_init(&plan, &vm->names);
+	r = console_add_chardev(&vm->serial, config, "ser", &plan, fault);
+	if (r < 0)
+		return r;
+	device = json_new_object();
+	json_set_string(device, "driver", "isa-serial");
+	json_set_string(device, "id", "serial");
+	json_set_string(device, "chardev", "ser");
+	plan_add(&plan, STEP_DEVICE, "serial", device);
+	argv_add_plan(argv, &plan);
+	return CCHV_OK;
+}
+
+/* The original's words for an image that somebody else has open. */
+static int explain(struct fault *fault)
+{
+	const char *text = fault->count ? fault->lines[0] : "";
+
+	if (strstr(text, "lock. Is another process using the image") || strstr(text, "Failed to lock byte") ||
+	    strstr(text, "Failed to get \"")) {
+		fault_wrap(fault, "Cannot lock images of all block devices");
+		fault_wrap(fault, "Error locking disk images: Another instance likely holds a lock");
+		return CCHV_ERR_VMM;
+	}
+	return fault_wrap(fault, "Error from device manager");
+}
+
+static int run(struct vm *vm, struct fault *fault)
+{
+	struct machine_options options = {
+		.program = program_path(vm->program),
+		.cpu = program_cpu(vm->program, config_bool(json_get(vm->config, "cpus"), "nested")),
+		.kvm = program_has_kvm(vm->program),
+		.sandbox = vm->seccomp,
+		.pmem_size = pmem_total(vm),
+	};
+	cleanup_argv struct argv argv;
+	cleanup_free char *text = NULL;
+	int r;
+
+	argv_init(&argv);
+	argv_add_machine(&argv, vm->config, &options);
+	for (const struct device *d = vm->devices; d; d = d->next)
+		argv_add_plan(&argv, &d->plan);
+	r = add_serial(vm, &argv, fault);
+	if (r < 0)
+		return r;
+	/* Drivers that come up are events of ours. */
+	argv_add(&argv, "-trace");
+	argv_add(&argv, "enable=virtio_set_status");
+	if (argv.failed)
+		return fault_nomem(fault);
+	text = vm->log->max_level >= CCHV_LOG_DEBUG ? argv_text(&argv) : NULL;
+	if (text)
+		log_debug(vm->log, "%s", text);
+	r = machine_start(vm->loop, vm->log, (const char *const *)argv.words, argv.fds, argv.fd_count, &vm->machine,
+	                  fault);
+	return r < 0 ? explain(fault) : CCHV_OK;
+}
+
+static int set_balloon(struct vm *vm, struct fault *fault)
+{
+	uint64_t size = config_u64(json_get(vm->config, "balloon"), "size");
+	struct json *arguments;
+
+	if (!size)
+		return CCHV_OK;
+	arguments = json_new_object();
+	json_set_u64(arguments, "value", config_base_memory(vm->config) - size);
+	return qmp_call(machine_qmp(vm->machine), "balloon", arguments, NULL, fault);
+}
+
+static void pin(struct vm *vm, const struct json *cpu, const struct json *affinity)
+{
+	uint64_t thread = config_u64(cpu, "thread-id"), host_cpu;
+	const struct json *host = json_get(affinity, "host_cpus");
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	for (size_t i = 0; i < json_count(host); i++)
+		if (json_as_u64(json_at(host, i), &host_cpu) == CCHV_OK && host_cpu < CPU_SETSIZE)
+			CPU_SET(host_cpu, &set);
+	if (sched_setaffinity((pid_t)thread, sizeof(set), &set) < 0)
+		log_error(vm->log, "vCPU %llu: set its affinity: %s",
+		          (unsigned long long)config_u64(affinity, "vcpu"), strerror(errno));
+}
+
+static int set_affinity(struct vm *vm, struct fault *fault)
+{
+	const struct json *list = json_find(vm->config, "cpus.affinity");
+	cleanup_json struct json *cpus = NULL;
+	int r;
+
+	if (!json_count(list))
+		return CCHV_OK;
+	r = qmp_call(machine_qmp(vm->machine), "query-cpus-fast", NULL, &cpus, fault);
+	for (size_t i = 0; r == CCHV_OK && i < json_count(list); i++)
+		for (size_t k = 0; k < json_count(cpus); k++)
+			if (config_u64(json_at(cpus, k), "cpu-index") == config_u64(json_at(list, i), "vcpu"))
+				pin(vm, json_at(cpus, k), json_at(list, i));
+	return r;
+}
+
+static int open_consoles(struct vm *vm, struct fault *fault)
+{
+	int r = CCHV_OK;
+
+	if (!console_is_open(&vm->console))
+		r = console_open(&vm->console, config_member(vm->config, "console"), fault);
+	if (r == CCHV_OK && !console_is_open(&vm->serial))
+		r = console_open(&vm->serial, config_member(vm->config, "serial"), fault);
+	return r < 0 ? fault_wrap(fault, "Error creating console devices") : CCHV_OK;
+}
+
+static int start(struct vm *vm, struct fault *fault)
+{
+	int r = config_check(vm->config, fault);
+
+	if (r == CCHV_OK)
+		r = check_payload(json_get(vm->config, "payload"), fault);
+	if (r == CCHV_OK)
+		r = open_consoles(vm, fault);
+	if (r == CCHV_OK)
+		r = program_wait(vm->program, fault);
+	if (r < 0)
+		return r;
+	vm->names = (struct plan_names){ .next_fd = MACHINE_FIRST_FD };
+	vm->device_count = 0;
+	pci_slots_init(&vm->slots);
+	keep_slots(vm);
+	r = prepare_devices(vm, fault);
+	if (r == CCHV_OK)
+		r = run(vm, fault);
+	if (r < 0)
+		return r;
+	for (struct device *d = vm->devices; d; d = d->next)
+		device_close_backend(d);
+	fd_close(&vm->console.qemu_child);
+	fd_close(&vm->serial.qemu_child);
+	vm->names.hot = 1;
+	r = set_balloon(vm, fault);
+	return r == CCHV_OK ? set_affinity(vm, fault) : r;
+}
+
+int vm_start(struct vm *vm, struct fault *fault)
+{
+	int r = start(vm, fault);
+
+	if (r < 0)
+		vm_stop(vm);
+	return r;
+}
+
+void vm_stop(struct vm *vm)
+{
+	/* QEMU first: then nobody writes to what the devices close. */
+	machine_free(steal(&vm->machine));
+	while (vm->devices)
+		device_free(vm->devices);
+	console_close(&vm->console);
+	console_close(&vm->serial);
+	vm->paused = 0;
+	vm->balloon = 0;
+	vm->dimms = 0;
+	vm->dimm_count = 0;
+	vm->cpus_leaving = 0;
+}
