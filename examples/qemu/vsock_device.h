@@ -115,6 +115,7 @@ struct vsock {
 	struct vhost_user vu;
 	int frontend_fd;
 	int running;                          /* the queues can be used */
+	int told_lie, told_full;              /* these lines are in the log already */
 
 	int listen_fd;
 	struct loop_source *listen_source;

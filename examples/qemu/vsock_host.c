@@ -116,7 +116,9 @@ static int turn_away(struct vsock *vs)
 
 	fd_close(&vs->spare_fd);
 	fd = accept4(vs->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	log_warning(vs->log, "vsock: no descriptor is left; a caller was turned away");
+	if (!vs->told_full)
+		log_warning(vs->log, "vsock: no descriptor is left; a caller was turned away");
+	vs->told_full = 1;
 	vsock_host_refuse(&fd);
 	vs->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	return vs->spare_fd;

@@ -76,7 +76,10 @@ static int receive_chain(struct vsock *vs, struct virtqueue_chain *chain)
 	if (!count)
 		return virtqueue_break(queue(vs), "a packet without a header");
 	conn = vsock_table_find(vs, packet.src_port, packet.dst_port);
-	log_warning(vs->log, "vsock: the guest sent a packet that claims %u bytes", packet.len);
+	/* Said once: the guest could fill the log with it. */
+	if (!vs->told_lie)
+		log_warning(vs->log, "vsock: the guest sent a packet that claims %u bytes", packet.len);
+	vs->told_lie = 1;
 	if (conn) {
 		vsock_conn_kill(conn);
 		vsock_conn_settle(conn);

@@ -3,6 +3,9 @@
 import lzma
 import os
 
+# In the order in which they are loaded. The first ones are part of some kernels.
+BUILT_IN = ["drivers/virtio/virtio_ring", "drivers/virtio/virtio", "drivers/virtio/virtio_pci_legacy_dev",
+            "drivers/virtio/virtio_pci_modern_dev", "drivers/virtio/virtio_pci"]
 MODULES = ["net/vmw_vsock/vsock", "net/vmw_vsock/vmw_vsock_virtio_transport_common",
            "net/vmw_vsock/vmw_vsock_virtio_transport"]
 
@@ -26,6 +29,10 @@ def find_kernel(root):
     raise Missing(f"no modules of {version} in {root}")
 
 
+def has_module(modules, name):
+    return any(os.path.exists(os.path.join(modules, name + end)) for end in (".ko", ".ko.xz"))
+
+
 def read_module(modules, name):
     path = os.path.join(modules, name + ".ko")
     if os.path.exists(path):
@@ -47,7 +54,9 @@ def build_initramfs(path, modules, program):
         init = f.read()
     entries = [("init", 0o100755, init)]
     entries += [(d, 0o040755, b"") for d in ("dev", "proc", "modules")]
-    entries += [("modules/" + os.path.basename(m) + ".ko", 0o100644, read_module(modules, m)) for m in MODULES]
+    names = [m for m in BUILT_IN if has_module(modules, m)] + MODULES
+    for number, name in enumerate(names):
+        entries.append((f"modules/{number:02}", 0o100644, read_module(modules, name)))
     with open(path, "wb") as f:
         for inode, (name, mode, data) in enumerate(entries, 1):
             f.write(cpio_entry(inode, name, mode, data))

@@ -3,6 +3,7 @@
 import ctypes
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -17,6 +18,12 @@ _libc = ctypes.CDLL(None)
 
 def _die_with_parent():
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def cpu_for(qemu):
+    """Older QEMUs emulate cmpxchg16b wrongly, and a 6.12 kernel that uses it dies at boot."""
+    version = subprocess.run([qemu, "--version"], capture_output=True, text=True, check=True).stdout
+    return "max" if int(re.search(r"version (\d+)", version).group(1)) >= 10 else "max,-cx16"
 
 
 class Backend:
@@ -72,7 +79,7 @@ class Vm:
         self.backend_program = backend_program
         self.cid = cid
         self.backend = self.new_backend() if vsock else None
-        command = [qemu, "-M", "pc,memory-backend=ram", "-accel", "tcg,thread=multi", "-cpu", "max",
+        command = [qemu, "-M", "pc,memory-backend=ram", "-accel", "tcg,thread=multi", "-cpu", cpu_for(qemu),
                    "-smp", str(cpus), "-m", f"{memory}M,maxmem={memory + 1024}M,slots=4",
                    "-nodefaults", "-no-user-config", "-display", "none",
                    "-object", f"memory-backend-memfd,id=ram,size={memory}M,share=on",

@@ -380,6 +380,7 @@ TEST(without_descriptors_callers_are_turned_away_and_the_loop_rests)
 		fake_expect_text(&guest, fds[i], "");
 	n = fake_settle(&guest);
 	CHECK(n < 10);
+	CHECK_INT(log_lines, 1);
 	CHECK_INT(setrlimit(RLIMIT_NOFILE, &limit), 0);
 	for (int i = 0; i < 3; i++)
 		close(fds[i]);
