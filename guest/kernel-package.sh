@@ -1,0 +1,130 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Get the guest's kernel: kernel-package.sh DIR
+#
+# Takes Debian's newest cloud kernel as a package (Debian 12: from its backports; 13 and later: stock) from the mirror that
+# this machine is configured for, or the file that CCHV_KERNEL_DEB names, and unpacks it; nothing is installed, and the
+# machine's own apt configuration and lists stay as they are. DIR gets
+#   vmlinuz, config    the kernel
+#   modules.img        the modules that guests need (guest/mkmodules)
+#   initramfs.img      the agent and these modules, if the agent is built: what a VM boots with
+#   package/           the package's contents
+#   version            the package's file name; if that is the one wanted, nothing is done
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+
+fail()
+{
+	echo "kernel-package.sh: $*" >&2
+	exit 1
+}
+
+[ $# -eq 1 ] || fail "usage: kernel-package.sh DIR"
+mkdir -p "$1"
+dir=$(cd "$1" && pwd)
+scratch=$(mktemp -d "$dir/.new.XXXXXX")
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 1' HUP INT TERM
+
+# The mirror of this release's main suite, and the release's name: "URI CODENAME KEYRING".
+mirror()
+{
+	. /etc/os-release
+	apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(SIGNED_BY)' 'Created-By: Packages' |
+		awk -v r="$VERSION_CODENAME" '$2 == r { print; exit }'
+}
+
+# A sources list of our own, with only the suite changed where backports are wanted; lists of our own too.
+private_apt()
+{
+	set -- $(mirror)
+	[ $# -ge 2 ] || fail "apt knows no mirror of this Debian release"
+	suite=$2
+	[ "$suite" != bookworm ] || suite=bookworm-backports
+	signed=
+	[ -z "${3-}" ] || signed="[signed-by=$3] "
+	mkdir -p "$scratch/apt/lists/partial" "$scratch/apt/archives/partial"
+	echo "deb $signed$1 $suite main" >"$scratch/apt/sources.list"
+	cat >"$scratch/apt/apt.conf" <<-EOC
+		Dir::Etc::SourceList "$scratch/apt/sources.list";
+		Dir::Etc::SourceParts "-";
+		Dir::State::Lists "$scratch/apt/lists";
+		Dir::Cache "$scratch/apt";
+		Dir::Cache::Archives "$scratch/apt/archives";
+		APT::Sandbox::User "root";
+	EOC
+	export APT_CONFIG="$scratch/apt/apt.conf"
+	apt-get update -q >"$scratch/apt/log" 2>&1 || {
+		cat "$scratch/apt/log" >&2
+		fail "cannot read the package lists of $suite"
+	}
+}
+
+# The newest real package behind the meta package.
+newest_package()
+{
+	apt-cache depends --no-recommends --no-suggests linux-image-cloud-amd64 |
+		sed -n 's/^ *Depends: \(linux-image-[0-9].*-cloud-amd64\)$/\1/p' | sort -V | tail -n 1
+}
+
+fetch()
+{
+	private_apt
+	package=$(newest_package)
+	[ -n "$package" ] || fail "the mirror has no linux-image-cloud-amd64"
+	(cd "$scratch" && apt-get download -q "$package" >>"$scratch/apt/log" 2>&1) || {
+		cat "$scratch/apt/log" >&2
+		fail "cannot download $package"
+	}
+	deb=$(ls "$scratch"/*.deb)
+}
+
+unpack()
+{
+	dpkg-deb -x "$deb" "$scratch/package"
+	kernel=$(ls "$scratch"/package/boot/vmlinuz-* | sort -V | tail -n 1)
+	release=${kernel##*/vmlinuz-}
+	modules=
+	for lib in lib usr/lib; do
+		[ ! -d "$scratch/package/$lib/modules/$release" ] || modules=$scratch/package/$lib/modules/$release
+	done
+	[ -n "$modules" ] || fail "no modules of $release in $deb"
+	python3 "$here/mkmodules" "$scratch/modules.img" "$modules"
+	cp "$kernel" "$scratch/vmlinuz"
+	cp "$scratch/package/boot/config-$release" "$scratch/config"
+}
+
+# The name comes last: a run that was interrupted is done again.
+put_in_place()
+{
+	rm -rf "$dir/version" "$dir/package"
+	for f in vmlinuz config modules.img package; do
+		mv "$scratch/$f" "$dir/$f"
+	done
+	basename "$deb" >"$dir/version"
+}
+
+join()
+{
+	agent=$dir/../initramfs.img
+	[ -f "$agent" ] || return 0
+	cat "$agent" "$dir/modules.img" >"$scratch/initramfs.img"
+	mv "$scratch/initramfs.img" "$dir/initramfs.img"
+}
+
+if [ -n "${CCHV_KERNEL_DEB-}" ]; then
+	deb=$CCHV_KERNEL_DEB
+	[ -f "$deb" ] || fail "CCHV_KERNEL_DEB: no file '$deb'"
+	[ "$(cat "$dir/version" 2>/dev/null)" != "$(basename "$deb")" ] || wanted=here
+elif [ -f "$dir/version" ]; then
+	# What was fetched once is kept; remove DIR to get a newer one.
+	wanted=here
+fi
+if [ "${wanted-}" != here ]; then
+	[ -n "${CCHV_KERNEL_DEB-}" ] || fetch
+	unpack
+	put_in_place
+fi
+join
+echo "guest kernel: $(cat "$dir/version")"
