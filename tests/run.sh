@@ -24,6 +24,13 @@ build=${CCHV_BUILD:-build}
 [ -f "$build/build.ninja" ] || meson setup "$build" || { echo "0 passed, 1 failed, 0 skipped"; exit 1; }
 ninja -C "$build" || { echo "run.sh: build failed" >&2; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
 
+# A fresh kernel package only where there is none; the initramfs beside it has the agent that was just built.
+sh guest/kernel-package.sh "$build/guest/kernel" || {
+	echo "run.sh: no guest kernel" >&2
+	echo "0 passed, 1 failed, 0 skipped"
+	exit 1
+}
+
 passed=0 failed=0 skipped=0
 for suite in $suites; do
 	start=$(date +%s)

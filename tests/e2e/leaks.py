@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is left behind: processes, mounts, network devices and namespaces, sockets, cgroups, loop devices, files.
+Taken inside of namespaces of our own (isolate.py), where all that exists is ours."""
+import glob
+import os
+import time
+
+
+def _read(path):
+    try:
+        with open(path, "rb") as file:
+            return file.read().decode(errors="backslashreplace")
+    except OSError:
+        return ""
+
+
+def processes():
+    """{pid: (start time, command)} of all that live here but this program and its line of parents and children."""
+    ours, found = set(), {}
+    pid = os.getpid()
+    while pid > 0:
+        ours.add(pid)
+        stat = _read(f"/proc/{pid}/stat").rsplit(")", 1)
+        pid = int(stat[1].split()[1]) if len(stat) == 2 else 0
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or int(name) in ours:
+            continue
+        stat = _read(f"/proc/{name}/stat").rsplit(")", 1)
+        if len(stat) != 2:
+            continue
+        fields = stat[1].split()
+        command = _read(f"/proc/{name}/cmdline").replace("\0", " ").strip() or stat[0].split("(", 1)[1]
+        found[int(name)] = (fields[19], f"{command[:200]} [{fields[0]}]")
+    return found
+
+
+def _mounts():
+    # Without the mount and parent ids, which are numbers of the moment.
+    return {" ".join(line.split()[2:]) for line in _read("/proc/self/mountinfo").splitlines()}
+
+
+def _unix_sockets():
+    """Listening sockets, and all that have a name."""
+    found = set()
+    for line in _read("/proc/net/unix").splitlines()[1:]:
+        fields = line.split(None, 7)
+        if len(fields) == 8 or int(fields[3], 16) & 0x10000:
+            found.add(fields[7] if len(fields) == 8 else f"unnamed {fields[6]}")
+    return found
+
+
+def _cgroups():
+    return {path for path, _, _ in os.walk("/sys/fs/cgroup") if "cchv" in path or "e2e" in path}
+
+
+def _loops(work):
+    found = set()
+    for path in glob.glob("/sys/block/loop*/loop/backing_file"):
+        if _read(path).startswith(work):
+            found.add(path.split("/")[3] + " " + _read(path).strip())
+    return found
+
+
+def _files(root):
+    found = set()
+    for folder, dirs, names in os.walk(root):
+        for name in dirs + names:
+            found.add(os.path.join(folder, name))
+    return found
+
+
+class Snapshot:
+    """What is here now. Files of the cache (images, kernels, templates) and locks are meant to stay."""
+
+    def __init__(self, work, run, state):
+        self.parts = {
+            "process": {f"{pid} {command}" for pid, (_, command) in processes().items()},
+            "mount": _mounts(),
+            "link": {line.split(":")[0].strip() for line in _read("/proc/net/dev").splitlines()[2:]},
+            "netns": set(os.listdir("/run/netns")) if os.path.isdir("/run/netns") else set(),
+            "socket": _unix_sockets(),
+            "cgroup": _cgroups(),
+            "loop device": _loops(work),
+            "temporary file": _files("/tmp") | _files("/dev/shm"),
+            "runtime file": {p for p in _files(run) if not p.endswith(".lock")} - {run},
+            "state file": {p for p in _files(state) if not _belongs_to_cache(p, state)},
+        }
+
+    def new_since(self, before):
+        """["KIND: WHAT", ...]"""
+        return [f"{kind}: {thing}" for kind, now in self.parts.items()
+                for thing in sorted(now - before.parts[kind])]
+
+
+def _belongs_to_cache(path, state):
+    top = os.path.relpath(path, state).split(os.sep)
+    name = os.path.basename(path)
+    if top[0] in ("images", "kernels", "templates", "volumes"):
+        return not (".tmp" in name or name.startswith("tmp") or "partial" in name)
+    return len(top) == 1 and top[0] == "containers" or name.endswith(".lock") or name == "lock"
+
+
+def wait_until_clean(take, before, seconds=10):
+    """[] as soon as nothing is new, or what still is after that time: ends are allowed to take a moment."""
+    deadline = time.monotonic() + seconds
+    while True:
+        left = take().new_since(before)
+        if not left or time.monotonic() > deadline:
+            return left
+        time.sleep(0.1)

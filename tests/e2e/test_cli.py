@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The command's other verbs: ps, inspect, logs, stats, events, cp, info, version; tables and JSON, words that are wrong."""
+import json
+import os
+import signal
+import subprocess
+import tarfile
+import time
+
+from e2e import case, check, equal, holds, main, quick, wait_for
+from rootfs import write
+
+
+@case()
+def help_and_version(t):
+    done = t.cchv("--help", code=0)
+    for verb in ("run", "create", "start", "exec", "ps", "logs", "attach", "stop", "kill", "wait", "rm", "inspect", "stats",
+                 "pause", "unpause", "cp", "events", "image", "prune", "info", "version"):
+        holds(done.text, f"  {verb} ")
+        holds(t.cchv(verb, "--help", code=0).text, f"usage: cchv {verb}")
+    check("monitor" not in done.text, "a hidden command is shown")
+    holds(t.cchv("version", code=0).text, "libcchv")
+    equal(set(json.loads(t.cchv("version", "--format", "json", code=0).text)) >= {"cchv", "libcchv"}, True, "JSON")
+    for words in ((), ("nonsense",), ("--nonsense",), ("ps", "--nonsense"), ("rm",), ("inspect",), ("logs",), ("image",),
+                  ("ps", "--format", "xml")):
+        done = t.cchv(*words)
+        check(done.code in (2, 125) and done.err and not done.out, f"cchv {words}: {done!r}")
+
+
+@case()
+def info(t):
+    found = {f["name"]: f for f in json.loads(t.cchv("info", "--format", "json", code=0).text)}
+    for name in ("vmm", "kernel", "initramfs", "runtime_dir", "state_dir", "libcurl", "mkfs.erofs", "kvm"):
+        check(name in found, f"'{name}' is not among {sorted(found)}")
+    for name in ("vmm", "kernel", "initramfs", "libcurl"):
+        check(found[name]["status"] in ("ok", "warning"), f"{name}: {found[name]}")
+    holds(t.cchv("info", code=0).text, "cchv-qemu")
+    nothing = {"PATH": "/nonexistent"}
+    found = {f["name"]: f for f in json.loads(t.cchv("info", "--format", "json", code=0, env=nothing).text)}
+    equal(found["mkfs.erofs"]["status"], "missing", "a tool that is not there")
+    check(found["mkfs.erofs"]["advice"], "no advice for it")
+
+
+@case(needs=("c",))
+def ps_and_inspect(t):
+    entry = [c for c in t.cchv.ps() if c["Names"] == "c"][0]
+    equal((entry["State"], entry["Image"], entry["Command"]), ("running", "tiny", "sleep 1000000"), "ps")
+    id = entry["ID"]
+    equal(t.cchv("ps", "-q", code=0).text.strip(), id, "ps -q")
+    holds(t.cchv("ps", code=0).text, "NAMES")
+    for name in ("c", id, id[:4]):
+        equal(t.cchv.inspect(name)["Id"], id, f"inspect {name}")
+    whole = t.cchv.inspect("c")
+    equal(whole["State"]["Running"], True, "State.Running")
+    equal(whole["Spec"]["process"]["args"], ["sleep", "1000000"], "the specification")
+    check(whole["VM"]["Info"]["config"], "the VM as its VMM reports it")
+    done = t.cchv("inspect", "c", "nosuch")
+    equal((done.code, len(json.loads(done.text))), (1, 1), "one that is there and one that is not")
+    holds(done.error, "nosuch")
+
+
+@case(needs=("tiny",), timeout=150)
+def logs(t):
+    t.start("talk", "sh", "-c", "for i in 1 2 3 4 5; do echo out $i; echo err $i >&2; done; read x; echo last", options=("-i",))
+    wait_for(lambda: len(t.cchv("logs", "talk", code=0).lines) == 5, 20, "five lines")
+    done = t.cchv("logs", "talk", code=0)
+    equal((done.lines, done.error.splitlines()), ([f"out {i}" for i in range(1, 6)], [f"err {i}" for i in range(1, 6)]), "logs")
+    equal(t.cchv("logs", "-n", "2", "talk", code=0).lines, ["out 4", "out 5"], "logs -n 2")
+    equal(t.cchv("logs", "-n", "0", "talk", code=0).lines, [], "logs -n 0")
+    following = t.cchv.popen("logs", "-f", "talk")
+    equal([following.stdout.readline() for _ in range(5)], [b"out %d\n" % i for i in range(1, 6)], "logs -f, what was there")
+    writer = t.cchv.popen("attach", "talk", stdin=subprocess.PIPE)
+    writer.stdin.write(b"\n")
+    writer.stdin.close()
+    equal(following.communicate(timeout=40)[0], b"last\n", "logs -f to the end")
+    equal(following.returncode, 0, "its code")
+    writer.wait(20)
+    equal(t.cchv("logs", "talk", code=0).lines[-1], "last", "logs afterwards")
+
+
+@case(needs=("tiny",), timeout=quick(150, 900))
+def logs_are_bounded(t):
+    """The log of an endless printer takes bounded room, and what is kept of it is whole."""
+    id = t.start("endless", "seq", "1", quick(12000000, 100000000))
+    code = t.cchv("wait", "endless", timeout=quick(120, 900)).text
+    equal(code, "0\n", "wait")
+    where = t.cchv.container_dir(id)
+    size = sum(os.path.getsize(os.path.join(where, n)) for n in os.listdir(where) if "log" in n)
+    check(size <= 64 << 20, f"the logs take {size >> 20} MiB")
+    lines = [int(n) for n in t.cchv("logs", "endless", code=0).text.split()]
+    equal(lines[-1], quick(12000000, 100000000), "the last line")
+    equal(lines, list(range(lines[0], lines[-1] + 1)), "no gap in what is kept")
+
+
+@case(needs=("c",))
+def stats(t):
+    done = t.cchv("stats", "--no-stream", "--format", "json", "c", code=0)
+    found = json.loads(done.lines[0])
+    for name in ("memory.used_bytes", "cpu.usage_ns", "pids.count"):
+        check(found["container"].get(name, 0) > 0, f"{name} of {found['container']}")
+    for name in ("vmm.rss_bytes", "vm.memory_bytes", "guest.memory.total_bytes"):
+        check(found["vm"].get(name, 0) > 0, f"{name} of {found['vm']}")
+    table = t.cchv("stats", "--no-stream", code=0).text
+    holds(table, "MEM USAGE")
+    row = [line for line in table.splitlines() if " c " in line][0]
+    check(" 0B / " not in row, f"no memory in the table: {row}")
+
+
+@case(needs=("tiny",), timeout=150)
+def events(t):
+    watcher = t.cchv.popen("events", "--format", "json")
+    time.sleep(1)
+    t.cchv("run", "--rm", "tiny", "sh", "-c", "exit 3", timeout=60)
+    time.sleep(1)
+    watcher.send_signal(signal.SIGTERM)
+    out, err = watcher.communicate(timeout=20)
+    found = [json.loads(line) for line in out.splitlines()]
+    kinds = [e["type"].lower() for e in found]
+    starts = [i for i, kind in enumerate(kinds) if "started" in kind]
+    ends = [i for i, kind in enumerate(kinds) if "exited" in kind]
+    check(len(starts) <= 1 and len(ends) == 1, f"one start and one end: {kinds}, {err!r}")
+    equal(found[ends[0]]["exit_code"], 3, "exit code")
+    check(not starts or starts[0] < ends[0], f"order: {kinds}")
+
+
+@case(needs=("c",), timeout=120)
+def copy_in_and_out(t):
+    where = t.dir("copy")
+    write(where, "in/a", os.urandom(quick(3 << 20, 200 << 20)), mode=0o640)
+    write(where, b"in/\xff odd", b"odd")
+    os.symlink("a", f"{where}/in/link")
+    os.makedirs(f"{where}/in/sub/empty")
+    for words in ((f"{where}/in", "c:/tmp/in1"), ("c:/tmp/in1", f"{where}/out1")):
+        t.cchv("cp", *words, code=0, timeout=90)
+
+    def shape(path):
+        return subprocess.run([t.probe, "tree-sum", "."], cwd=path, capture_output=True, check=True).stdout
+    equal(shape(f"{where}/out1"), shape(f"{where}/in"), "there and back")
+    t.cchv("cp", f"{where}/in/a", "c:/tmp/file", code=0)
+    t.cchv("cp", "c:/tmp/file", where, code=0)
+    equal(open(f"{where}/file", "rb").read(), open(f"{where}/in/a", "rb").read(), "one file")
+    t.cchv("cp", f"{where}/in/a", "c:/tmp", code=0)
+    equal(t.cchv("exec", "c", "test", "-f", "/tmp/a").code, 0, "into a directory, under its own name")
+    tar = t.cchv("cp", "c:/tmp/in1", "-", code=0).out
+    path = t.file("x.tar", tar)
+    check(any(name.endswith("in1/a") for name in tarfile.open(path).getnames()), "a tar stream on stdout")
+    t.cchv.exec("c", "mkdir", "/tmp/from-tar")
+    t.cchv("cp", "-", "c:/tmp/from-tar", input=tar, code=0)
+    equal(t.cchv("exec", "c", "test", "-f", "/tmp/from-tar/in1/a").code, 0, "a tar stream from stdin")
+    for words in (("c:/no/such", where), (f"{where}/nosuch", "c:/tmp"), (f"{where}/in", "c:/no/such/dir/x"),
+                  ("nosuch:/x", where), (where, where), ("c:/tmp/file", f"{where}/no/such/dir/")):
+        done = t.cchv("cp", *words)
+        check(done.code not in (0,) and len(done.error.splitlines()) == 1, f"cp {words}: {done!r}")
+
+
+@case(needs=("c",), timeout=120)
+def copies_stay_where_they_belong(t):
+    """Links inside the container do not lead a copy out of its root, nor a hostile tar out of its directory."""
+    mark = t.file("host-mark", b"host")
+    t.cchv.exec("c", "sh", "-c", f"ln -s / /tmp/root; mkdir -p {os.path.dirname(mark)}; echo guest > {mark}")
+    t.cchv("cp", f"c:/tmp/root{mark}", f"{t.dir()}/x", code=0)
+    where = t.dir("hostile")
+    tar = f"{where}/hostile.tar"
+    with tarfile.open(tar, "w") as file:
+        for name, kind, target in (("../escaped", tarfile.REGTYPE, ""), ("/etc/escaped", tarfile.REGTYPE, ""),
+                                   ("link", tarfile.SYMTYPE, "/etc"), ("link/escaped", tarfile.REGTYPE, "")):
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = kind, target
+            file.addfile(info)
+    t.cchv.exec("c", "mkdir", "-p", "/tmp/jail/inner")
+    t.cchv("cp", "-", "c:/tmp/jail/inner", input=open(tar, "rb").read())
+    for path in ("/tmp/jail/escaped", "/etc/escaped", "/escaped"):
+        equal(t.cchv("exec", "c", "test", "-e", path).code, 1, f"{path} was made")
+
+
+@case(needs=("tiny",), timeout=240)
+def long_names_and_directories(t):
+    """Sockets have a limit of 107 bytes in a path; a state directory of 200 is none of the user's business."""
+    for length in (60, 200):
+        base = os.path.join(t.work, "files", "d" * (length - len(t.work) - 7))
+        os.makedirs(base)
+        other = t.cchv.with_dirs(state=base + "/state", run=base + "/run")
+        image = t.image_path("tiny")
+        name = "n" * 64
+        other("run", "-d", "--name", name, image, "sleep", "1000", code=0, timeout=60)
+        equal(other.exec(name, "echo", "works").out, b"works\n", f"with directories of {len(base)} bytes")
+        other("rm", "-f", name, code=0, timeout=60)
+
+
+@case(needs=("tiny",), timeout=120)
+def a_fresh_state_directory_is_made_once(t):
+    base = t.dir("fresh")
+    fresh = t.cchv.with_dirs(state=base + "/s/t/ate", run=base + "/r/un")
+    processes = [fresh.popen("image", "import", "dir:" + t.tiny_root(), "--name", f"n{i}") for i in range(6)]
+    for process in processes:
+        out, err = process.communicate(timeout=90)
+        equal(process.returncode, 0, f"import: {err!r}")
+    equal(len([n for n in os.listdir(base + "/s/t/ate/images") if n.endswith(".erofs")]), 1, "images")
+
+
+if __name__ == "__main__":
+    main()
