@@ -186,19 +186,21 @@ static int do_get_config(struct vhost_user *vu, cchv_error **err)
 	return reply(vu, c, head + c->size);
 }
 
-/* The rings may lie elsewhere now. */
+/* The rings may lie elsewhere now, each of them, or nowhere. */
 static int relocate(struct vhost_user *vu, cchv_error **err)
 {
-	for (int i = 0; vu->running && i < VHOST_USER_QUEUES; i++) {
-		int r = virtqueue_relocate(&vu->queues[i].vq, &vu->mem, err);
+	int result = CCHV_OK;
 
-		if (r < 0) {
-			virtqueue_stop(&vu->queues[i].vq);
-			virtqueue_break(&vu->queues[i].vq, "its memory was taken away");
-			return r;
+	for (int i = 0; vu->running && i < VHOST_USER_QUEUES; i++) {
+		struct virtqueue *vq = &vu->queues[i].vq;
+
+		if (virtqueue_relocate(vq, &vu->mem, result < 0 ? NULL : err) < 0) {
+			virtqueue_stop(vq);
+			virtqueue_break(vq, "its memory was taken away");
+			result = CCHV_ERR_PROTOCOL;
 		}
 	}
-	return CCHV_OK;
+	return result;
 }
 
 static int add_region(struct vhost_user *vu, const struct vhost_user_region *r, size_t fd_at, cchv_error **err)

@@ -299,6 +299,24 @@ TEST(data_in_any_number_of_pieces_arrives_whole)
 	tear_down();
 }
 
+TEST(buffers_that_a_read_did_not_fill_are_used_by_the_next)
+{
+	struct virtio_vsock_hdr h;
+	uint32_t port;
+	int fd;
+
+	set_up();
+	fd = fake_open(&guest, path, 1024, &port);
+	for (int i = 0; i < 1000; i++) {
+		CHECK_INT(send(fd, "x", 1, 0), 1);
+		fake_receive(&guest, &h, NULL);
+		CHECK_INT(h.op, OP(RW));
+		CHECK_INT(h.len, 1);
+	}
+	close(fd);
+	tear_down();
+}
+
 TEST(what_a_host_program_writes_arrives_whole_in_any_buffers)
 {
 	for (unsigned int pieces = 1; pieces <= 2; pieces++) {

@@ -125,6 +125,48 @@ TEST(the_guest_is_told_its_credit_in_time)
 	tear_down();
 }
 
+/* Move 512 KiB from the guest; the window that it has in the end. */
+static uint32_t window_after_much(void)
+{
+	uint32_t window = 0;
+
+	for (int i = 0; i < 16; i++) {
+		fake_send(&guest, OP(RW), GUEST, host, big, 32768, 0);
+		CHECK_INT(fd_read_full(fd, big, 32768, clock_deadline(1000)), 32768);
+		while (guest.rings[FAKE_RX].used->idx != guest.rings[FAKE_RX].seen) {
+			struct virtio_vsock_hdr h;
+
+			fake_receive(&guest, &h, NULL);
+			window = h.buf_alloc;
+		}
+	}
+	return window;
+}
+
+TEST(large_windows_are_few_and_given_back)
+{
+	static int fds[70];
+
+	set_up();
+	/* One after the other, each gets one. */
+	for (int i = 0; i < 70; i++) {
+		CHECK_INT(window_after_much(), 262144);
+		send_op(OP(RST), 0);
+		fake_settle(&guest);
+		fd_close(&fd);
+		fd = fake_open(&guest, path, GUEST, &host);
+	}
+	/* All at once, 64 of them do. */
+	for (int i = 0; i < 70; i++) {
+		CHECK_INT(window_after_much(), i < 64 ? 262144 : 65536);
+		fds[i] = fd;
+		fd = fake_open(&guest, path, GUEST, &host);
+	}
+	for (int i = 0; i < 70; i++)
+		fd_close(&fds[i]);
+	tear_down();
+}
+
 /* Send until the device holds window bytes that the host did not take; how many were sent. */
 static size_t fill(uint8_t *next)
 {

@@ -223,10 +223,16 @@ TEST(memory_may_be_plugged_and_unplugged_while_data_flows)
 	struct virtio_vsock_hdr h = { .src_cid = 3, .dst_cid = 2, .src_port = GUEST, .type = 1, .op = OP(RW), .len = 5,
 	                              .buf_alloc = 65536 };
 	struct fake_ring *ring = &guest.rings[FAKE_TX];
-	int more = memfd_create("more", MFD_CLOEXEC), fd;
+	struct vhost_user_mem_table halves = {
+		.count = 2,
+		.regions = { { 0, FAKE_RAM / 2, FAKE_USER, 0 },
+		             { FAKE_RAM / 2, FAKE_RAM / 2, FAKE_USER + FAKE_RAM / 2, FAKE_RAM / 2 } },
+	};
+	int more = memfd_create("more", MFD_CLOEXEC), fd, files[2];
 	uint32_t host;
 
 	set_up();
+	files[0] = files[1] = guest.memory_fd;
 	fd = fake_open(&guest, path, GUEST, &host);
 	h.dst_port = host;
 	CHECK_INT(ftruncate(more, 1 << 20), 0);
@@ -242,10 +248,17 @@ TEST(memory_may_be_plugged_and_unplugged_while_data_flows)
 	CHECK_INT(fake_talk(&guest, VHOST_USER_REM_MEM_REG, &reg, 40, NULL, 0, 0, NULL), 0);
 	fake_send(&guest, OP(RW), GUEST, host, "still here", 10, 0);
 	fake_expect_text(&guest, fd, "still here");
-	/* The whole table anew: the rings are found again. */
-	fake_share_memory(&guest);
+	/* The whole table anew, in two halves, so that they lie elsewhere: the rings are found again. */
+	CHECK_INT(fake_talk(&guest, VHOST_USER_SET_MEM_TABLE, &halves, 8 + 64, files, 2, 0, NULL), 0);
 	fake_send(&guest, OP(RW), GUEST, host, "and here", 8, 0);
 	fake_expect_text(&guest, fd, "and here");
+	/* Without the half that holds the rings the device stops, and touches nothing. */
+	reg.region = halves.regions[0];
+	CHECK_INT(fake_talk(&guest, VHOST_USER_REM_MEM_REG, &reg, 40, NULL, 0, 0, NULL), FAKE_REFUSED);
+	fake_kick(&guest, FAKE_TX);
+	CHECK_INT(send(fd, "x", 1, 0), 1);
+	fake_settle(&guest);
+	fake_expect_text(&guest, fd, "");
 	close(more);
 	close(fd);
 	tear_down();
@@ -342,6 +355,8 @@ TEST(the_1024th_connection_is_turned_away)
 {
 	static int fds[1024];
 	struct rlimit limit;
+	char name[160];
+	int listener;
 	uint32_t host;
 
 	CHECK_INT(getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -352,8 +367,13 @@ TEST(the_1024th_connection_is_turned_away)
 		fds[i] = fake_open(&guest, path, 2000, &host);
 	fds[1023] = fd_unix_connect(path, 0);
 	fake_expect_text(&guest, fds[1023], "");
+	/* Nor may the guest make one, though somebody listens. */
+	snprintf(name, sizeof(name), "%s_%u", path, 6u);
+	listener = fd_unix_listen(name, 1);
 	fake_send(&guest, OP(REQUEST), 5, 6, NULL, 0, 0);
 	fake_expect(&guest, OP(RST), 6, 5);
+	close(listener);
+	unlink(name);
 	/* One goes, one may come. */
 	fake_send(&guest, OP(RST), 2000, host, NULL, 0, 0);
 	close(fds[1023]);
