@@ -61,8 +61,12 @@ static void log_kmsg(int level, const char *text, void *user_data)
 {
 	static const int levels[] = { 3, 4, 6, 7 };
 	const int *fd = user_data;
+	char line[1000];
+	int n = snprintf(line, sizeof(line), "<%d>agent: %s", levels[level], text);
 
-	dprintf(*fd, "<%d>agent: %s\n", levels[level], text);
+	/* In one write; dprintf() would try to seek first, and give up. */
+	if (write(*fd, line, n < (int)sizeof(line) ? (size_t)n : sizeof(line) - 1) < 0)
+		return; /* there is nobody else to tell */
 }
 
 static void open_log(struct agent *agent)
@@ -77,7 +81,10 @@ static void open_log(struct agent *agent)
 	agent->log.user_data = &kmsg;
 }
 
-/* The kernel gave us the console. Children must not write there by accident. */
+/*
+ * The kernel gave us the console, or (without /dev/console) nothing at all: then the next file would become standard
+ * input. Children must not write there by accident either.
+ */
 static void close_console(void)
 {
 	int fd = open("/dev/null", O_RDWR);
@@ -115,8 +122,8 @@ void boot_begin(struct agent *agent)
 	agent->is_init = 1;
 	umask(022);
 	mount_all(first_mounts, ARRAY_LEN(first_mounts), NULL);
-	open_log(agent);
 	close_console();
+	open_log(agent);
 	signal(SIGPIPE, SIG_IGN);
 	reboot(RB_DISABLE_CAD);
 	raise_limits();
