@@ -26,11 +26,12 @@ void argv_add_plan(struct argv *argv, const struct plan *plan);
 
 /*
  * The machine itself: processors, memory, kernel, identity, by a normalised VmConfig. pmem_size: of the devices that
- * are there at start. quote_cmdline is not needed: -append takes all.
+ * are there at start.
  */
 struct machine_options {
 	const char *program;
 	const char *cpu;
+	const char *firmware;           /* NULL: QEMU's default */
 	int kvm;
 	int sandbox;
 	uint64_t pmem_size;

@@ -101,6 +101,13 @@ void device_undo(struct device *d, size_t steps)
 	}
 }
 
+int device_explain_lock(struct fault *fault, const char *path, int path_len)
+{
+	fault_wrap(fault, "Failed to get lock for disk image: %.*s", path_len, path);
+	fault_wrap(fault, "Cannot lock images of all block devices");
+	return fault_wrap(fault, "Error locking disk images: Another instance likely holds a lock");
+}
+
 struct device *device_find(struct vm *vm, const char *id)
 {
 	for (struct device *d = vm->devices; d; d = d->next)

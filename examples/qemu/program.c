@@ -26,6 +26,7 @@ struct program {
 	struct loop *loop;
 	const struct log_sink *log;
 	char *path;
+	char *firmware;
 	cchv_error *missing;            /* why path is NULL */
 	int kvm;
 	int version;                    /* 0: not known yet; -1: unreadable */
@@ -132,6 +133,16 @@ static int ask_version(struct program *p, cchv_error **err)
 	return loop_add(p->loop, p->out_fd, EPOLLIN, on_version, p, &p->source, err);
 }
 
+/* In QEMU's data directory, which lies beside its bin directory. */
+static char *find_firmware(const char *program)
+{
+	const char *slash = strrchr(program, '/');
+	cleanup_free char *path = NULL;
+
+	path = slash ? mem_printf("%.*s/../share/qemu/qboot.rom", (int)(slash - program), program) : NULL;
+	return path && access(path, R_OK) == 0 ? steal(&path) : NULL;
+}
+
 int program_new(struct loop *loop, const struct log_sink *log, struct program **ret_program, cchv_error **err)
 {
 	struct program *p = mem_zalloc(sizeof(*p));
@@ -144,8 +155,11 @@ int program_new(struct loop *loop, const struct log_sink *log, struct program **
 	p->out_fd = -1;
 	p->out.max = 4096;
 	p->kvm = kvm_works();
-	if (path_find_program(NAME, &p->path, &p->missing) == CCHV_OK && !p->kvm)
-		r = ask_version(p, err);
+	if (path_find_program(NAME, &p->path, &p->missing) == CCHV_OK) {
+		p->firmware = find_firmware(p->path);
+		if (!p->kvm)
+			r = ask_version(p, err);
+	}
 	if (r < 0) {
 		program_free(p);
 		return r;
@@ -166,6 +180,7 @@ void program_free(struct program *p)
 	buf_free(&p->out);
 	cchv_error_free(p->missing);
 	free(p->path);
+	free(p->firmware);
 	free(p);
 }
 
@@ -187,6 +202,11 @@ int program_wait(struct program *p, struct fault *fault)
 const char *program_path(const struct program *p)
 {
 	return p->path;
+}
+
+const char *program_firmware(const struct program *p)
+{
+	return p->firmware;
 }
 
 int program_has_kvm(const struct program *p)

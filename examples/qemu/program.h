@@ -20,6 +20,11 @@ void program_free(struct program *program);
 int program_wait(struct program *program, struct fault *fault);
 const char *program_path(const struct program *program);
 int program_has_kvm(const struct program *program);
+/*
+ * The path of the small firmware that comes with QEMU (qboot), or NULL where there is none and SeaBIOS does it: that
+ * takes some tenths of a second more under emulation, and resets the machine a second time at each reset.
+ */
+const char *program_firmware(const struct program *program);
 /* The -cpu argument; nested: the guest may use virtualisation itself. */
 const char *program_cpu(const struct program *program, int nested);
 

@@ -134,6 +134,7 @@ int vm_end(struct vm *vm, struct fault *fault)
 
 void vm_note_reset(struct vm *vm)
 {
+	vm->firmware_resets = !program_firmware(vm->program);
 	for (struct device *d = vm->devices; d; d = d->next) {
 		cleanup_err cchv_error *err = NULL;
 

@@ -60,6 +60,7 @@ struct vm {
 	uint64_t dimms;                 /* bytes plugged as DIMMs, by hotplug method Acpi */
 	unsigned int dimm_count;
 	unsigned int cpus_leaving;      /* vCPUs whose removal the guest has not carried out */
+	int firmware_resets;            /* SeaBIOS will reset once more before the guest runs: no event of the guest */
 	int finished;                   /* the process is to end */
 	int exit_status;                /* of QEMU, when it died: a wait status */
 	int died;
@@ -116,6 +117,8 @@ void device_close_backend(struct device *device);
 /* Unmake the first steps of its plan, the last one first; devices themselves are unplugged elsewhere. */
 void device_undo(struct device *device, size_t steps);
 void device_free(struct device *device);        /* takes it from the VM's list */
+/* The original's words for an image that somebody else has open. */
+int device_explain_lock(struct fault *fault, const char *path, int path_len);
 struct device *device_find(struct vm *vm, const char *id);
 struct device *device_find_qemu(struct vm *vm, const char *qemu_id);
 const char *device_list_key(enum device_kind kind);     /* "disks"; NULL: not in a list */

@@ -29,6 +29,10 @@ static void on_reset(struct vm *vm, const struct json *data)
 	/* Ours (vm.reboot) is told where it is made. */
 	if (!config_bool(data, "guest"))
 		return;
+	if (vm->firmware_resets) {
+		vm->firmware_resets = 0;
+		return;
+	}
 	event_emit(vm->events, "vm", "rebooting");
 	vm_note_reset(vm);
 	event_emit(vm->events, "vm", "rebooted");
@@ -150,6 +154,8 @@ int vm_process(struct vm *vm)
 		return 1;
 	}
 	if (machine_take_activations(vm->machine)) {
+		/* A driver: the firmware's time is over. */
+		vm->firmware_resets = 0;
 		vm_note_activations(vm);
 		return 1;
 	}

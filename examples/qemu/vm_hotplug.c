@@ -58,16 +58,16 @@ static int send_fds(struct vm *vm, const struct device *d, struct fault *fault)
 	return r;
 }
 
-static int explain(const struct device *d, struct fault *fault)
+static int explain(const struct device *d, const struct json *config, struct fault *fault)
 {
-	if (d->kind == DEVICE_DISK && fault->count && strstr(fault->lines[0], "Failed to get \"")) {
-		fault_wrap(fault, "Cannot lock images of all block devices");
-		fault_wrap(fault, "Error locking disk images: Another instance likely holds a lock");
-	}
+	const char *path = config_string(config, "path");
+
+	if (d->kind == DEVICE_DISK && path && fault->count && strstr(fault->lines[0], "Failed to get \""))
+		return device_explain_lock(fault, path, (int)strlen(path));
 	return fault_wrap(fault, "Error from device manager");
 }
 
-static int plug(struct vm *vm, struct device *d, struct fault *fault)
+static int plug(struct vm *vm, struct device *d, const struct json *config, struct fault *fault)
 {
 	size_t done;
 	int r = send_fds(vm, d, fault);
@@ -81,7 +81,7 @@ static int plug(struct vm *vm, struct device *d, struct fault *fault)
 	if (r == CCHV_OK)
 		return r;
 	device_undo(d, done);
-	return explain(d, fault);
+	return explain(d, config, fault);
 }
 
 static int add_hot(struct vm *vm, enum device_kind kind, struct json *config, struct json **ret_reply,
@@ -94,7 +94,7 @@ static int add_hot(struct vm *vm, enum device_kind kind, struct json *config, st
 
 	if (r < 0)
 		return fault_wrap(fault, "Error from device manager");
-	r = plug(vm, d, fault);
+	r = plug(vm, d, config, fault);
 	if (r < 0)
 		return r;
 	device_close_backend(d);

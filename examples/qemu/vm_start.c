@@ -199,16 +199,15 @@ static int add_serial(struct vm *vm, struct argv *argv, struct fault *fault)
 	return CCHV_OK;
 }
 
-/* The original's words for an image that somebody else has open. */
+/* QEMU names an image that somebody else has open in brackets. */
 static int explain(struct fault *fault)
 {
-	const char *text = fault->count ? fault->lines[0] : "";
+	const char *text = fault->count ? fault->lines[0] : "", *path = strstr(text, "using the image [");
+	const char *end = path ? strrchr(path, ']') : NULL;
 
-	if (strstr(text, "lock. Is another process using the image") || strstr(text, "Failed to lock byte") ||
-	    strstr(text, "Failed to get \"")) {
-		fault_wrap(fault, "Cannot lock images of all block devices");
-		fault_wrap(fault, "Error locking disk images: Another instance likely holds a lock");
-		return CCHV_ERR_VMM;
+	if (path && end) {
+		path += strlen("using the image [");
+		return device_explain_lock(fault, path, (int)(end - path));
 	}
 	return fault_wrap(fault, "Error from device manager");
 }
@@ -218,6 +217,7 @@ static int run(struct vm *vm, struct fault *fault)
 	struct machine_options options = {
 		.program = program_path(vm->program),
 		.cpu = program_cpu(vm->program, config_bool(json_get(vm->config, "cpus"), "nested")),
+		.firmware = program_firmware(vm->program),
 		.kvm = program_has_kvm(vm->program),
 		.sandbox = vm->seccomp,
 		.pmem_size = pmem_total(vm),
