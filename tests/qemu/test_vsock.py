@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The vsock device under a real QEMU and a real guest: test_vsock.py BUILD-DIR [CASE...]
 
-Needs QEMU (CCHV_TEST_QEMU, else qemu-system-x86_64) and an unpacked kernel package (CCHV_TEST_KERNEL, else
-guest/kernel in the build directory); without one of them it is skipped. Streams are 64 MiB, 1 GiB with
-CCHV_TEST_FULL=1."""
+Needs QEMU (CCHV_TEST_QEMU, else qemu-system-x86_64) and an unpacked kernel package (CCHV_TEST_KERNEL, else what
+guest/kernel-package.sh put into the build directory); without one of them it is skipped. Streams are 64 MiB, 1 GiB
+with CCHV_TEST_FULL=1."""
 import os
 import shutil
 import sys
@@ -12,6 +12,7 @@ import tempfile
 import time
 import traceback
 
+import agent_cases
 import guest
 import vm as machine
 import vsock_cases
@@ -27,16 +28,21 @@ class Tests:
         self.qemu = shutil.which(os.environ.get("CCHV_TEST_QEMU", "qemu-system-x86_64"))
         if not self.qemu:
             raise guest.Missing("no QEMU")
-        root = os.environ.get("CCHV_TEST_KERNEL") or os.path.join(build, "guest", "kernel")
+        fetched = os.path.join(build, "guest", "kernel")
+        root = os.environ.get("CCHV_TEST_KERNEL") or os.path.join(fetched, "package")
         self.kernel, modules = guest.find_kernel(root)
         self.scratch = tempfile.mkdtemp(prefix="cchv-vsock-test-")
         self.initramfs = os.path.join(self.scratch, "initramfs")
         guest.build_initramfs(self.initramfs, modules, os.path.join(build, "tests", "qemu", "vsock_guest"))
+        self.agent_initramfs = os.path.join(fetched, "initramfs.img")
         self.size = (1024 if os.environ.get("CCHV_TEST_FULL") == "1" else 64) * MIB
 
-    def new_vm(self, **settings):
+    def new_vm(self, initramfs=None, **settings):
         return machine.Vm(os.path.join(self.build, "tests", "qemu", "vsock_backend"), self.qemu, self.kernel,
-                          self.initramfs, **settings)
+                          initramfs or self.initramfs, **settings)
+
+    def new_agent_vm(self):
+        return self.new_vm(self.agent_initramfs)
 
     def run(self, case, *args):
         name = case.__name__[len("case_"):]
@@ -62,6 +68,11 @@ class Tests:
         for case in vsock_lives.CASES:
             if self.is_wanted(case):
                 self.run(case, self.new_vm)
+        for case in agent_cases.CASES:
+            if self.is_wanted(case) and os.path.exists(self.agent_initramfs):
+                self.run(case, self.new_agent_vm)
+            elif self.is_wanted(case):
+                print(f"skipped {case.__name__[len('case_'):]}: no {self.agent_initramfs}")
         shutil.rmtree(self.scratch)
         if self.passed + len(self.failed) == 0:
             self.failed.append("no such case")

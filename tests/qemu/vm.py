@@ -73,7 +73,8 @@ class Backend:
 
 
 class Vm:
-    def __init__(self, backend_program, qemu, kernel, initramfs, memory=256, cpus=1, cid=3, vsock=True, args=()):
+    def __init__(self, backend_program, qemu, kernel, initramfs, memory=256, cpus=1, cid=3, vsock=True, device="",
+                 args=()):
         self.dir = tempfile.mkdtemp(prefix="cchv-vsock-")
         self.path = os.path.join(self.dir, "vsock.sock")
         self.backend_program = backend_program
@@ -91,7 +92,7 @@ class Vm:
         if vsock:
             fds = [self.backend.channel]
             command += ["-chardev", f"socket,id=vsock0,fd={fds[0]}",
-                        "-device", "vhost-user-vsock-pci,id=vsock0,chardev=vsock0,addr=0x5"]
+                        "-device", "vhost-user-vsock-pci,id=vsock0,chardev=vsock0,addr=0x5" + device]
         self.qemu = subprocess.Popen(command + list(args), pass_fds=fds, preexec_fn=_die_with_parent,
                                      stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                      stderr=open(os.path.join(self.dir, "qemu.log"), "ab"))

@@ -4,7 +4,8 @@ import os
 import socket
 
 from vm import ECHO
-from vsock_cases import echo_once, equal, until
+from vsock_cases import (case_50_connections_at_once, case_bulk_from_the_guest, case_bulk_to_the_guest, echo_once,
+                         equal, until)
 
 
 def case_a_caller_before_the_driver_waits(new_vm):
@@ -73,6 +74,14 @@ def case_the_device_is_plugged_and_unplugged(new_vm):
             vm.backend = None
 
 
+def case_a_driver_without_event_indexes_and_tables(new_vm):
+    with new_vm(device=",event_idx=off,indirect_desc=off") as vm:
+        vm.wait_ready()
+        case_bulk_to_the_guest(vm, 16 << 20)
+        case_bulk_from_the_guest(vm, 16 << 20)
+        case_50_connections_at_once(vm, 0)
+
+
 def case_two_vcpus(new_vm):
     with new_vm(cpus=2) as vm:
         vm.wait_ready()
@@ -80,4 +89,5 @@ def case_two_vcpus(new_vm):
             echo_once(vm, b"x" * 200000)
 
 
-CASES = [value for name, value in list(globals().items()) if name.startswith("case_")]
+CASES = [value for name, value in list(globals().items())
+         if name.startswith("case_") and value.__module__ == __name__]
