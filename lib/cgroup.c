@@ -145,6 +145,12 @@ static int open_procs(const char *directory)
 	return path ? open(path, O_WRONLY | O_CLOEXEC) : -1;
 }
 
+void cgroup_set_limit(struct cgroup *cgroup, uint64_t memory_limit, const struct log_sink *log)
+{
+	if (cgroup->count && set_limit(cgroup->dirs[0], memory_limit) < 0)
+		log_warning(log, "cgroup %s: no memory limit: %s", cgroup->dirs[0], strerror(errno));
+}
+
 void cgroup_make(struct cgroup *cgroup, uint64_t memory_limit, const struct log_sink *log)
 {
 	for (size_t i = 0; i < json_count(cgroup->made); i++) {
@@ -158,12 +164,11 @@ void cgroup_make(struct cgroup *cgroup, uint64_t memory_limit, const struct log_
 
 		if (strncmp(dir, "/sys/fs/cgroup/", 15) == 0)
 			pass_down(dir, below);
-		if (i == 0 && memory_limit && set_limit(dir, memory_limit) < 0)
-			log_warning(log, "cgroup %s: no memory limit: %s", dir, strerror(errno));
 		cgroup->procs_fds[i] = open_procs(dir);
 		if (cgroup->procs_fds[i] < 0)
 			log_warning(log, "cgroup %s: %s", dir, strerror(errno));
 	}
+	cgroup_set_limit(cgroup, memory_limit, log);
 	cgroup->oom_kills = oom_kills(cgroup);
 }
 

@@ -26,6 +26,8 @@ struct cgroup {
 int cgroup_plan(const char *root, const char *path, struct cgroup *cgroup, cchv_error **err);
 /* Make the directories, set the memory limit, open cgroup.procs. What fails is logged and left out. */
 void cgroup_make(struct cgroup *cgroup, uint64_t memory_limit, const struct log_sink *log);
+/* Another memory limit. */
+void cgroup_set_limit(struct cgroup *cgroup, uint64_t memory_limit, const struct log_sink *log);
 void cgroup_close_procs(struct cgroup *cgroup);
 /* 1 when the kernel killed for memory in it since cgroup_make(). */
 int cgroup_had_oom(const struct cgroup *cgroup);

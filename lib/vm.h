@@ -35,6 +35,8 @@ struct event_queue;
 struct event_info;
 struct vm_device;
 struct vm_guest;
+struct vm_boot;
+struct vm_client;
 struct vm_record;
 struct vmm;
 struct vmm_http;
@@ -49,12 +51,16 @@ struct cchv_vm {
 	char *run_dir;              /* <runtime_dir>/<id>, absolute */
 	char *vsock_path;           /* <run_dir>/vsock.sock: CONNECT goes here */
 	char *console_path;
+	char *why_cold;             /* why no template was used, or NULL */
 	struct cchv_vm_config *config; /* the owner's copy; NULL in a client */
 
 	pthread_mutex_t lock;
 	pthread_cond_t served;      /* something was dispatched, or changed by another thread */
+	int lock_ready;             /* both are initialised */
 	int polling;                /* a thread is in poll() on the loop */
 	int kick_fd;                /* eventfd that gets it out of there */
+	int queue_fd;               /* eventfd: readable while events wait in the queue */
+	int public_fd;              /* cchv_vm_get_fd(): an epoll of the loop and queue_fd */
 	struct loop *loop;
 
 	int owner;                  /* this handle holds the flock */
@@ -70,8 +76,14 @@ struct cchv_vm {
 	struct vm_device *devices;  /* in the order of adding */
 
 	struct agent_announce *announce;
-	struct agent_channel *agent; /* NULL before boot, in a client that has not needed it yet, and when lost */
+	struct agent_channel *agent; /* NULL before boot, and in a client that has not needed it yet */
+	int agent_dead;             /* it will not answer any more */
+	char *agent_loss;           /* why */
+	struct loop_timer *agent_timer; /* until the VM is ended for it */
+	int shutdown_asked;         /* the agent has agreed to power off */
 	char *boot_id;              /* of the agent that said hello first; another one later is a reset */
+	struct vm_boot *boot;       /* while BOOTING (vm_boot.c) */
+	struct vm_client *client;   /* a client's wait for the owner's verdict (vm_client.c) */
 	struct vm_guest *guest;     /* the containers' side, see below */
 };
 
@@ -139,6 +151,11 @@ int vm_unplug(cchv_vm *vm, const char *device_id, uint64_t deadline, cchv_error 
 const char *vm_device_address(const cchv_vm *vm, const char *device_id);
 /* 1 when the VM has a shared directory of that tag. */
 int vm_has_fs_tag(const cchv_vm *vm, const char *tag);
+/*
+ * The text of resolv.conf, out of the settings of all network devices, for containers without one of their own.
+ * Memory of the caller's; NULL where nothing is set, or without memory.
+ */
+char *vm_resolv_conf(const cchv_vm *vm);
 
 /* Mark a device as used by a container, so that cchv_vm_detach() answers CCHV_ERR_EXISTS; users are counted. */
 void vm_device_hold(cchv_vm *vm, const char *device_id);

@@ -172,7 +172,8 @@ int record_reload(struct vm_record *record, cchv_error **err)
 		n = buf_read_fd(&text, fd, 65536);
 	while (n > 0);
 	if (n < 0)
-		return err_set(err, errno == ENOMEM ? CCHV_ERR_NOMEM : CCHV_ERR_PROTOCOL, errno, "%s/vm.json", record->dir);
+		return err_set(err, errno == ENOMEM ? CCHV_ERR_NOMEM : CCHV_ERR_PROTOCOL, errno, "%s/vm.json",
+		               record->dir);
 	r = json_parse((const char *)text.data, text.len, &json, err);
 	if (r == CCHV_OK && json_get_type(json) != JSON_OBJECT) {
 		json_free(json);

@@ -89,6 +89,12 @@ void loop_free(struct loop *loop)
 	free(loop);
 }
 
+void loop_disown(struct loop *loop)
+{
+	fd_close(&loop->timer_fd);
+	fd_close(&loop->epoll_fd);
+}
+
 int loop_get_fd(const struct loop *loop)
 {
 	return loop->epoll_fd;

@@ -22,6 +22,11 @@ typedef void (*loop_timer_fn)(void *user_data);
 int loop_new(struct loop **ret_loop, cchv_error **err);
 void loop_free(struct loop *loop);          /* frees its sources and timers too; NULL is fine */
 int loop_get_fd(const struct loop *loop);   /* lent */
+/*
+ * In a child after fork(): close the descriptors, which are the parent's too, so that freeing sources, timers and
+ * the loop changes nothing there.
+ */
+void loop_disown(struct loop *loop);
 
 /* The descriptor stays the caller's; free the source before closing it. */
 int loop_add(struct loop *loop, int fd, uint32_t events, loop_fn fn, void *user_data,

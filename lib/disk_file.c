@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The host's file behind a disk or a pmem device. Enters: a path. Leaves: a clear error, or a lock.
+ *
+ * The VMM locks its disks too, but says so in words of its own, and late. Ours is an OFD lock on one byte far behind
+ * the end of any disk, where no VMM looks: the second VM of a disk is told at once, by a code. It works over NFS.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+
+#include "base/fd.h"
+#include "vm_device.h"
+
+#define LOCK_BYTE (INT64_MAX - 1)
+
+static int check_size(int fd, const char *id, const char *path, uint64_t unit, cchv_error **err)
+{
+	struct stat st;
+	uint64_t size;
+
+	if (fstat(fd, &st) < 0)
+		return err_set(err, CCHV_ERR_SYSTEM, errno, "device '%s': %s", id, path);
+	if (S_ISBLK(st.st_mode)) {
+		if (ioctl(fd, BLKGETSIZE64, &size) < 0)
+			return err_set(err, CCHV_ERR_SYSTEM, errno, "device '%s': size of %s", id, path);
+	} else if (S_ISREG(st.st_mode)) {
+		size = (uint64_t)st.st_size;
+	} else {
+		return err_set(err, CCHV_ERR_INVALID, 0,
+		               "device '%s': %s is neither a file nor a block device", id, path);
+	}
+	if (size == 0 || size % unit)
+		return err_set(err, CCHV_ERR_INVALID, 0,
+		               "device '%s': the size of %s, %llu bytes, is no multiple of %llu",
+		               id, path, (unsigned long long)size, (unsigned long long)unit);
+	return CCHV_OK;
+}
+
+/* 1: a process that we do not know of holds a lock that excludes ours. */
+static int is_locked_by_others(int fd, int readonly)
+{
+	struct flock lock = { .l_type = readonly ? F_RDLCK : F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 0 };
+
+	return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+int disk_file_open(const char *id, const char *path, int readonly, uint64_t unit, int *ret_lock_fd,
+                   cchv_error **err)
+{
+	struct flock lock = {
+		.l_type = readonly ? F_RDLCK : F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCK_BYTE, .l_len = 1,
+	};
+	cleanup_close int fd = -1;
+	int r;
+
+	/* O_NONBLOCK: a FIFO must not keep us waiting. */
+	fd = open(path, (readonly ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return err_set(err, err_code_of_errno(errno), errno, "device '%s': open %s", id, path);
+	r = check_size(fd, id, path, unit, err);
+	if (r < 0)
+		return r;
+	if (is_locked_by_others(fd, readonly))
+		return err_set(err, CCHV_ERR_EXISTS, 0, "device '%s': %s is in use", id, path);
+	if (fcntl(fd, F_OFD_SETLK, &lock) < 0) {
+		if (errno == EAGAIN || errno == EACCES)
+			return err_set(err, CCHV_ERR_EXISTS, 0, "device '%s': %s is in use", id, path);
+		/* A file system without locks: the VMM will have its own trouble, or none. */
+		if (errno != ENOLCK && errno != ENOSYS && errno != EOPNOTSUPP)
+			return err_set(err, CCHV_ERR_SYSTEM, errno, "device '%s': lock %s", id, path);
+	}
+	*ret_lock_fd = fd_steal(&fd);
+	return CCHV_OK;
+}

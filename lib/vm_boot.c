@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Booting a VM, from CREATED to RUNNING. Enters: a configured VMM. Leaves: a guest whose agent has answered, is
+ * configured and has its network and containers. The steps are kept in the VM, so that a call that timed out is
+ * gone on with by the next one, and two threads that boot do it once.
+ */
+#include "vm_boot.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "agent/announce.h"
+#include "agent/channel.h"
+#include "base/clock.h"
+#include "base/export.h"
+#include "ctx.h"
+#include "vm_agent.h"
+#include "vm_api.h"
+#include "vm_config.h"
+#include "vm_device.h"
+#include "vm_process.h"
+#include "vm_record.h"
+#include "vm_stop.h"
+#include "vmm/http.h"
+
+#define RANDOM_BYTES 64
+
+enum boot_step {
+	STEP_START,     /* tell the VMM */
+	STEP_LOCATE,    /* where the devices are */
+	STEP_ANNOUNCE,  /* the agent calls */
+	STEP_HELLO,     /* and is called */
+	STEP_CONFIGURE,
+	STEP_ONLINE,
+	STEP_NETWORK,
+	STEP_CONTAINERS,
+	STEP_DONE
+};
+
+struct vm_boot {
+	int step;
+	int busy;              /* a thread is at it */
+	int announced;
+	struct vmm_call *call; /* vm.boot, while the VMM has not answered */
+	int answered;
+	int result;
+	cchv_error *error;
+	struct vm_device *next_net;
+};
+
+void vm_boot_free(cchv_vm *vm)
+{
+	struct vm_boot *b = vm->boot;
+
+	if (!b)
+		return;
+	if (b->call)
+		vmm_call_forget(b->call);
+	cchv_error_free(b->error);
+	free(b);
+	vm->boot = NULL;
+}
+
+static void on_boot_reply(int result, struct json **body, cchv_error **error, void *user_data)
+{
+	struct vm_boot *b = user_data;
+
+	b->call = NULL;
+	b->answered = 1;
+	b->result = result;
+	b->error = steal(error);
+}
+
+static void on_announce(int code, const char *boot_id, void *user_data)
+{
+	cchv_vm *vm = user_data;
+
+	/* Whoever it was and whatever they said: the agent itself is asked next. */
+	if (code < 0)
+		log_warning(&vm->ctx->log, "VM '%s': the announcement of its agent makes no sense", vm->id);
+	if (vm->boot)
+		vm->boot->announced = 1;
+}
+
+/* The VMM connects to our listener: as its user it must be allowed to. */
+static int give_listener(cchv_vm *vm, cchv_error **err)
+{
+	const cchv_vm_config *c = vm->config;
+
+	if (c->set_ids && fchownat(vm->record->dir_fd, "vsock.sock_1023", c->uid, c->gid, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_set(err, err_code_of_errno(errno), errno, "VM '%s': give its socket to user %u",
+		               vm->id, c->uid);
+	return CCHV_OK;
+}
+
+static int step_start(cchv_vm *vm, uint64_t deadline, cchv_error **err)
+{
+	struct vm_boot *b = vm->boot;
+	int r = CCHV_OK;
+
+	if (!vm->announce && !b->announced) {
+		r = announce_new(vm->loop, vm->vsock_path, on_announce, vm, &vm->announce, err);
+		if (r == CCHV_OK)
+			r = give_listener(vm, err);
+	}
+	if (r == CCHV_OK && !b->call && !b->answered) {
+		vm_set_state(vm, CCHV_VM_BOOTING);
+		r = vmm_http_call(vm->http, "PUT", "vm.boot", NULL, API_BOOT_MS, on_boot_reply, b, &b->call, err);
+	}
+	while (r == CCHV_OK && !b->answered)
+		r = vm_serve(vm, deadline, err);
+	if (r == CCHV_OK && b->result < 0)
+		r = err_move(err, &b->error, b->result);
+	return r;
+}
+
+static int step_locate(cchv_vm *vm, uint64_t deadline, cchv_error **err)
+{
+	cleanup_json struct json *info = NULL;
+	int r;
+
+	if (!vm->devices)
+		return CCHV_OK;
+	r = vm_api(vm, "GET", "vm.info", NULL, API_QUICK_MS, deadline, &info, err);
+	return r < 0 ? r : vm_devices_locate(vm, info, err);
+}
+
+static int step_announce(cchv_vm *vm, uint64_t deadline, cchv_error **err)
+{
+	int r = CCHV_OK;
+
+	while (r == CCHV_OK && !vm->boot->announced) {
+		r = vm_check_alive(vm, err);
+		if (r == CCHV_OK)
+			r = vm_serve(vm, deadline, err);
+	}
+	return r;
+}
+
+static int step_hello(cchv_vm *vm, uint64_t deadline, cchv_error **err)
+{
+	int r = vm_agent_dial(vm, NULL, 0, err);
+
+	return r < 0 ? r : vm_agent_wait(vm, deadline, err);
+}
+
+static int step_configure(cchv_vm *vm, uint64_t deadline, cchv_error **err)
+{
+	cleanup_free char *hostname = NULL;
+	uint8_t random[RANDOM_BYTES], id[16];
+	struct json *params;
+	char machine_id[33];
+	int r;
+
+	if (getrandom(random, sizeof(random), 0) != sizeof(random) || getrandom(id, sizeof(id), 0) != sizeof(id))
+		return err_set(err, CCHV_ERR_SYSTEM, errno, "getrandom");
+	for (size_t i = 0; i < sizeof(id); i++) {
+		machine_id[2 * i] = "0123456789abcdef"[id[i] >> 4];
+		machine_id[2 * i + 1] = "0123456789abcdef"[id[i] & 15];
+	}
+	machine_id[32] = '\0';
+	hostname = mem_strndup(vm->config->hostname ? vm->config->hostname : vm->id, 64);
+	if (!hostname)
+		return err_nomem(err);
+	params = json_new_object();
+	json_set(params, "random", json_new_bytes(random, sizeof(random)));
+	json_set_u64(params, "time_ns", clock_real_ns());
+	json_set_string(params, "hostname", hostname);
+	json_set_string(params, "machine_id", machine_id);
+	r = vm_ask(vm, "vm.configure", params, deadline, NULL, err);
+	explicit_bzero(random, sizeof(random));
+	return r;
+}
+
+int vm_online(cchv_vm *vm, uint32_t vcpus, uint64_t memory_bytes, uint64_t deadline, cchv_error **err)
+{
+	struct json *params = json_new_object();
+
+	json_set_u64(params, "vcpus", vcpus);
+	json_set_u64(params, "memory_bytes", memory_bytes);
+	return vm_ask(vm, "vm.online", params, deadline, NULL, err);
+}
+
+static int step_online(cchv_vm *vm, uint64_t deadline, cchv_error **err)
+{
+	return vm_online(vm, vm_config_vcpus(vm->config), vm_config_vm_memory(vm_config_memory(vm->config)), deadline,
+	                 err);
+}
+
+static int step_network(cchv_vm *vm, uint64_t deadline, cchv_error **err)
+{
+	int r = CCHV_OK;
+
+	for (struct vm_device *d = vm->devices; d && r == CCHV_OK; d = d->next)
+		if (d->net)
+			r = vm_net_up(vm, d, deadline, err);
+	return r;
+}
+
+static int (*const steps[])(cchv_vm *vm, uint64_t deadline, cchv_error **err) = {
+	[STEP_START] = step_start,
+	[STEP_LOCATE] = step_locate,
+	[STEP_ANNOUNCE] = step_announce,
+	[STEP_HELLO] = step_hello,
+	[STEP_CONFIGURE] = step_configure,
+	[STEP_ONLINE] = step_online,
+	[STEP_NETWORK] = step_network,
+	[STEP_CONTAINERS] = guest_booted,
+};
+
+_Static_assert(ARRAY_LEN(steps) == STEP_DONE, "each step has its function");
+
+/* A failed boot: the VMM has lost devices of its config by now. End it, and say why if it is known better. */
+static int throw_away(cchv_vm *vm, int r, cchv_error **err)
+{
+	cleanup_free char *text = err && *err ? mem_strdup(cchv_error_message(*err)) : NULL;
+	int code;
+
+	if (vm->state != CCHV_VM_STOPPED) {
+		vm_kill_vmm(vm, CCHV_STOP_KILLED, text ? text : "booting failed", NULL);
+		while (vm->state != CCHV_VM_STOPPED && vm_serve(vm, clock_deadline(10000), NULL) == CCHV_OK)
+			;
+		return r;
+	}
+	/* It stopped by itself: its reason is the better one. */
+	if (vm->stop_reason == CCHV_STOP_KILLED)
+		return r;
+	if (err)
+		cchv_error_free(steal(err));
+	code = vm_check_alive(vm, err);
+	return code < 0 ? code : r;
+}
+
+static int run_steps(cchv_vm *vm, uint64_t deadline, cchv_error **err)
+{
+	struct vm_boot *b = vm->boot;
+	int r = CCHV_OK;
+
+	b->busy = 1;
+	while (b->step < STEP_DONE && r == CCHV_OK) {
+		r = vm_check_alive(vm, err);
+		if (r == CCHV_OK)
+			r = steps[b->step](vm, deadline, err);
+		if (r == CCHV_OK)
+			b->step++;
+	}
+	b->busy = 0;
+	vm_changed(vm);
+	return r;
+}
+
+static int boot(cchv_vm *vm, uint64_t deadline, cchv_error **err)
+{
+	cleanup_err cchv_error *error = NULL;
+	int r = CCHV_OK;
+
+	if (!vm->boot) {
+		vm->boot = mem_zalloc(sizeof(*vm->boot));
+		if (!vm->boot)
+			return err_nomem(err);
+	}
+	while (vm->boot->busy && r == CCHV_OK)
+		r = vm_serve(vm, deadline, err);
+	if (r < 0)
+		return r;
+	r = run_steps(vm, deadline, &error);
+	if (r == CCHV_OK) {
+		vm_set_state(vm, CCHV_VM_RUNNING);
+		return CCHV_OK;
+	}
+	if (r != CCHV_ERR_TIMEOUT || vm->state == CCHV_VM_STOPPED)
+		r = throw_away(vm, r, &error);
+	err_move(err, &error, r);
+	return err_prefix(err, r, "booting VM '%s'", vm->id);
+}
+
+CCHV_API int cchv_vm_boot(cchv_vm *vm, int timeout_ms, cchv_error **err)
+{
+	static const unsigned int valid_in = VM_IN(CCHV_VM_CREATED) | VM_IN(CCHV_VM_BOOTING) | VM_IN(CCHV_VM_RUNNING);
+	uint64_t deadline = clock_deadline(timeout_ms);
+	int r = vm_enter(vm, err);
+
+	if (r < 0)
+		return r;
+	r = vm_check_owner(vm, "booting", err);
+	if (r == CCHV_OK)
+		r = vm_check_state(vm, valid_in, "booting", err);
+	if (r == CCHV_OK && vm->state != CCHV_VM_RUNNING)
+		r = boot(vm, deadline, err);
+	vm_leave(vm);
+	return r;
+}

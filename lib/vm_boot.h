@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Booting: what vm_boot.c keeps between calls, and frees. */
+#ifndef LIB_VM_BOOT_H
+#define LIB_VM_BOOT_H
+
+#include "vm.h"
+
+void vm_boot_free(cchv_vm *vm);
+/* vm.configure and vm.online, for booting and resizing. Sizes: as the guest should see them. */
+int vm_online(cchv_vm *vm, uint32_t vcpus, uint64_t memory_bytes, uint64_t deadline, cchv_error **err);
+
+#endif
