@@ -26,7 +26,7 @@ def listed(t):
 
 def odd_names(base):
     base = os.fsencode(base)
-    for name in [b"n" * 255, b"\xff\xfe", b"line\nfeed", b"tab\there", b"cr\r", b"-leading", b"trailing ", b"a,b:c=d%e\"'\\",
+    for name in [b"n" * 254, b"\xff\xfe", b"line\nfeed", b"tab\there", b"cr\r", b"-leading", b"trailing ", b"a,b:c=d%e\"'\\",
                  b"\xe2\x80\xa6", b"\xc3(", b" ", b"*?[x]"]:
         write(base, name, name)
     for i in range(15):
@@ -56,7 +56,7 @@ def odd_names_links_and_attributes(t):
     device(root, "/odd/null", "c", 1, 3)
     device(root, "/odd/block", "b", 7, 0, 0o600)
     device(root, "/odd/fifo", "p", 0, 0, 0o640)
-    os.symlink("../odd/" + "n" * 255, f"{base}/link")
+    os.symlink("../odd/" + "n" * 254, f"{base}/link")
     os.symlink("x" * 1000, f"{base}/dangling")
     t.image(root, "odd")
     t.start("odd", "sleep", "1000", image="odd")
@@ -75,6 +75,17 @@ def odd_names_links_and_attributes(t):
     # File capabilities work for a user, who has none of his own.
     done = t.cchv("exec", "-u", "nobody", "odd", "sh", "-c", "ln -s /bin/ping-caps /tmp/ping; /tmp/ping -c1 127.0.0.1", code=0)
     holds(done.text, "1 packets received")
+
+
+@case(needs=("tiny",), timeout=180)
+def names_of_255_bytes(t):
+    root = t.copy_root()
+    for name in (b"n" * 255, b"\xff" * 255, b"d" * 255 + b"/" + b"\xfe" * 255):
+        write(root, b"long/" + name, name)
+    t.image(root, "long")
+    found = in_guest(t, "long", "probe", "tree-sum", "long").lines
+    wanted = subprocess.run([t.probe, "tree-sum", "long"], cwd=root, capture_output=True, check=True).stdout.decode()
+    equal(found, wanted.splitlines(), "names of the greatest length")
 
 
 @case(needs=("tiny",), timeout=180)
@@ -178,10 +189,12 @@ def registry(t):
         server.wait()
 
 
-LIES = {  # IMAGE is the file that was built, found as the newest one that the tool wrote
+LIES = {  # what an mkfs.erofs does: REAL is the real one, $IMAGE its last word but one
     "cuts the end": 'REAL "$@" || exit; truncate -s -4096 "$IMAGE"',
     "damages the middle": 'REAL "$@" || exit; dd if=/dev/urandom of="$IMAGE" bs=4096 count=16 '
                           'seek=$(($(stat -c %s "$IMAGE") / 8192)) conv=notrunc 2>/dev/null',
+    "damages one byte": 'REAL "$@" || exit; printf "\\001" | dd of="$IMAGE" bs=1 seek=$(($(stat -c %s "$IMAGE") / 2)) '
+                        'conv=notrunc 2>/dev/null',
     "makes nothing": "exit 0",
     "makes an empty file": ': > "$IMAGE"',
     "fails": "echo boom-17 >&2; exit 3",
@@ -189,12 +202,11 @@ LIES = {  # IMAGE is the file that was built, found as the newest one that the t
 }
 
 
-def lying_tool(t, script):
-    """An environment whose PATH has an mkfs.erofs of ours first; the image is its first argument that is no option."""
+def with_tool(t, script):
+    """An environment whose PATH has an mkfs.erofs of ours first."""
     where = t.dir("path")
     script = script.replace("REAL", shutil.which("mkfs.erofs"))
-    write(where, "mkfs.erofs", "#!/bin/sh\nIMAGE=\nskip=\nfor w; do case $w in -*) ;; *) IMAGE=${IMAGE:-$w} ;; esac; done\n"
-          f"{script}\n", mode=0o755)
+    write(where, "mkfs.erofs", f'#!/bin/sh\nfor w; do IMAGE=$last; last=$w; done\n{script}\n', mode=0o755)
     return {**os.environ, "PATH": where + ":" + os.environ["PATH"]}
 
 
@@ -203,12 +215,12 @@ def mkfs_that_lies(t):
     root = t.copy_root()
     for what, script in LIES.items():
         write(root, "stamp", what)
-        done = t.cchv("image", "import", "dir:" + root, "--name", "lie", env=lying_tool(t, script), timeout=120)
+        done = t.cchv("image", "import", "dir:" + root, "--name", "lie", env=with_tool(t, script), timeout=120)
         check(done.code != 0, f"mkfs.erofs that {what}: {done!r}")
         if what == "fails":
             holds(done.error, "boom-17")
         check("lie" not in [i["Name"] for i in listed(t)], f"an image that {what} is in the cache")
-    t.image(root, "lie")
+    t.cchv("image", "import", "dir:" + root, "--name", "lie", env=with_tool(t, 'REAL "$@"'), timeout=120, code=0)
     in_guest(t, "lie", "true")
     t.cchv("image", "rm", "lie", code=0)
 
