@@ -93,11 +93,11 @@ class Snapshot:
 
 
 def _belongs_to_cache(path, state):
-    top = os.path.relpath(path, state).split(os.sep)
-    name = os.path.basename(path)
-    if top[0] in ("images", "kernels", "templates", "volumes"):
-        return not (".tmp" in name or name.startswith("tmp") or "partial" in name)
-    return len(top) == 1 and top[0] == "containers" or name.endswith(".lock") or name == "lock"
+    parts = os.path.relpath(path, state).split(os.sep)
+    if parts[0] in ("images", "kernels", "templates", "volumes"):
+        # The cache is meant to stay, its workshop is not.
+        return len(parts) < 3 or parts[1] != "tmp"
+    return parts == ["containers"] or parts[-1].endswith("lock")
 
 
 def wait_until_clean(take, before, seconds=10):
