@@ -14,7 +14,7 @@ build="gcc libc6-dev meson ninja-build pkg-config libyajl-dev libcurl4-openssl-d
 	libhttp-parser-dev libarchive-dev cpio xz-utils zstd kmod"
 run="libyajl2 libcurl4 libuuid1 libseccomp2 erofs-utils e2fsprogs qemu-system-x86"
 image="debootstrap"
-test="python3 python3-pycparser g++ busybox-static skopeo umoci strace socat jq expect xfsprogs attr libcap2-bin iproute2
+test="python3 python3-pycparser g++ busybox-static skopeo umoci docker-registry strace socat jq expect xfsprogs attr libcap2-bin iproute2
 	file gdb"
 
 fail()
@@ -86,6 +86,30 @@ newer_qemu()
 	fi
 }
 
+# virtiofsd shares directories. Debian 13 has it as a package; in Debian 12 it is a file of QEMU 7.2's common package, which
+# a newer QEMU has replaced: taken out of the package and put where the administrator's own programs are.
+virtiofsd()
+{
+	for f in /usr/libexec/virtiofsd /usr/lib/qemu/virtiofsd /usr/local/bin/virtiofsd; do
+		[ ! -x $f ] || return 0
+	done
+	if [ -n "$(apt-cache search --names-only '^virtiofsd$')" ]; then
+		install install virtiofsd
+		return 0
+	fi
+	version=$(apt-cache madison qemu-system-common | awk '$3 ~ /^1:7\./ { print $3; exit }')
+	[ -n "$version" ] || {
+		echo "install-debian.sh: no virtiofsd here; directories cannot be shared" >&2
+		return 0
+	}
+	echo "taking virtiofsd out of qemu-system-common $version"
+	scratch=$(mktemp -d)
+	(cd "$scratch" && apt-get -o APT::Sandbox::User=root download -q "qemu-system-common=$version" >/dev/null && dpkg-deb -x ./*.deb x) ||
+		fail "cannot get qemu-system-common $version"
+	cp "$scratch/x/usr/lib/qemu/virtiofsd" /usr/local/bin/virtiofsd
+	rm -r "$scratch"
+}
+
 [ $# -gt 0 ] || fail "usage: install-debian.sh build|run|image|test|all ..."
 wanted=
 for part in "$@"; do
@@ -118,5 +142,10 @@ if [ -n "$missing" ]; then
 	fi
 fi
 case " $wanted " in
-*" qemu-system-x86 "*) [ "$(id -u)" != 0 ] || newer_qemu ;;
+*" qemu-system-x86 "*)
+	[ "$(id -u)" != 0 ] || {
+		newer_qemu
+		virtiofsd
+	}
+	;;
 esac
