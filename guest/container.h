@@ -22,7 +22,11 @@ int container_signal(struct agent *agent, const char *container, int signal_numb
                      cchv_error **err);
 /* How many containers exist. */
 size_t container_count(const struct agent *agent);
-/* The end of the VM, all processes are dead: unmount everything of the containers, as well as it goes. */
+/*
+ * The end of the VM, all processes are dead. Mounts of containers are held by descriptors: hand_over makes them such
+ * as a worker inherits; unmount_all drops those of the calling process, and the last to do so unmounts.
+ */
+void container_hand_over(struct agent *agent);
 void container_unmount_all(struct agent *agent);
 
 /* Handlers (request.c has the table). */

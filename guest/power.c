@@ -146,11 +146,14 @@ static void all_ended(struct agent *agent, int timed_out, void *user_data)
 	/* Whoever is left is nobody's exec: daemons, helpers. */
 	if (agent->is_init)
 		kill(-1, SIGKILL);
+	container_hand_over(agent);
 	if (worker_start(agent, sync_and_unmount, agent, SYNC_TIMEOUT_MS, synced, NULL, &err) < 0) {
 		log_error(&agent->log, "unmount and sync: %s", cchv_error_message(err));
 		sync();
 		say_stopped(agent);
 	}
+	/* The worker has the last hold of their mounts now, and so does the unmounting. */
+	container_unmount_all(agent);
 }
 
 static void begin(struct agent *agent, const char *reason, int timeout_ms)
