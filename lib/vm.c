@@ -110,6 +110,10 @@ static void tear_down(cchv_vm *vm)
 			;
 	}
 	vm_devices_release(vm);
+	/* Daemons of an adopted VM were its first owner's children. */
+	if (vm->adopted && prune_kill_residents(vm->run_dir, deadline, &error) < 0)
+		log_warning(&vm->ctx->log, "VM '%s': %s", vm->id, cchv_error_message(error));
+	cchv_error_free(steal(&error));
 	if (vm->vmm->pid && vm->state != CCHV_VM_STOPPED) {
 		log_error(&vm->ctx->log, "VM '%s': VMM %d does not die; its directory stays", vm->id,
 		          vm->vmm->pid);

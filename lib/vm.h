@@ -64,6 +64,7 @@ struct cchv_vm {
 	struct loop *loop;
 
 	int owner;                  /* this handle holds the flock */
+	int adopted;                /* and was not the first to */
 	int closed;                 /* cchv_vm_free() was called: only objects still hold the memory */
 	int state;                  /* enum cchv_vm_state */
 	int stop_reason;            /* enum cchv_stop, in STOPPED */

@@ -37,15 +37,6 @@ static void on_ready(void *user_data)
 	}
 }
 
-static void on_event(const char *event, const struct json *message, void *user_data)
-{
-	cchv_vm *vm = user_data;
-
-	if (strcmp(event, "stopped") == 0)
-		vm->vmm->said_goodbye = 1;
-	guest_notified(vm, message);
-}
-
 static void on_broken(const cchv_error *error, void *user_data)
 {
 	cchv_vm *vm = user_data;
@@ -76,25 +67,43 @@ static void on_lost_for_good(void *user_data)
 		vm_kill_vmm(vm, CCHV_STOP_GUEST_RESET, vm->agent_loss, NULL);
 }
 
+/* The agent will not answer any more; the VMM has so long to end by itself. */
+static void lose_agent(cchv_vm *vm, const char *text, int timeout_ms)
+{
+	vm->agent_dead = 1;
+	vm_changed(vm);
+	mem_replace_string(&vm->agent_loss, text);
+	if (vm->state == CCHV_VM_STOPPED || vmm_is_dead(vm))
+		return;
+	if (!vm->agent_timer && loop_timer_new(vm->loop, on_lost_for_good, vm, &vm->agent_timer, NULL) < 0)
+		return;
+	loop_timer_set(vm->agent_timer, clock_deadline(timeout_ms));
+}
+
+static void on_event(const char *event, const struct json *message, void *user_data)
+{
+	cchv_vm *vm = user_data;
+
+	guest_notified(vm, message);
+	if (strcmp(event, "stopped") != 0)
+		return;
+	/* Its last word: the connection is not missed, but a guest that then does not switch off is. */
+	vm->vmm->said_goodbye = 1;
+	channel_close(vm->agent, CCHV_ERR_GUEST_GONE, "the guest is switching itself off");
+	lose_agent(vm, "the guest said that it switches itself off, and did not", POWER_OFF_MS);
+}
+
 static void on_dead(int code, int reset, const cchv_error *error, void *user_data)
 {
 	const char *text = error ? cchv_error_message((cchv_error *)error) : cchv_err_text(code);
+	cleanup_free char *why = mem_printf("%s: %s", reset ? "the guest was reset" : "the agent is gone", text);
 	cchv_vm *vm = user_data;
 
-	vm->agent_dead = 1;
-	vm_changed(vm);
-	free(vm->agent_loss);
-	vm->agent_loss = mem_printf("%s: %s", reset ? "the guest was reset" : "the agent is gone", text);
-	if (vm->state == CCHV_VM_STOPPED || vmm_is_dead(vm))
-		return;
 	/*
 	 * A VMM that ends, whether the guest switched off or it fell over, takes the connection away a moment before
 	 * its process is gone, and only that tells why.
 	 */
-	if (!vm->agent_timer && loop_timer_new(vm->loop, on_lost_for_good, vm, &vm->agent_timer, NULL) < 0)
-		return;
-	loop_timer_set(vm->agent_timer, clock_deadline(reset ? 0 : vm->vmm->said_goodbye ? POWER_OFF_MS :
-	                                               END_MS));
+	lose_agent(vm, why ? why : text, reset ? 0 : vm->shutdown_asked ? POWER_OFF_MS : END_MS);
 }
 
 static const struct channel_hooks hooks = {

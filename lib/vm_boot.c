@@ -27,6 +27,7 @@
 #include "vmm/http.h"
 
 #define RANDOM_BYTES 64
+#define ONLINE_TRIES 12
 
 enum boot_step {
 	STEP_START,     /* tell the VMM */
@@ -177,11 +178,31 @@ static int step_configure(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 
 int vm_online(cchv_vm *vm, uint32_t vcpus, uint64_t memory_bytes, uint64_t deadline, cchv_error **err)
 {
-	struct json *params = json_new_object();
+	cleanup_err cchv_error *error = NULL;
+	int r = CCHV_ERR_GUEST;
 
-	json_set_u64(params, "vcpus", vcpus);
-	json_set_u64(params, "memory_bytes", memory_bytes);
-	return vm_ask(vm, "vm.online", params, deadline, NULL, err);
+	/* The agent waits for a few seconds only; a large memory, or an emulated CPU, takes longer. */
+	for (int i = 0; i < ONLINE_TRIES; i++) {
+		struct json *params = json_new_object();
+
+		json_set_u64(params, "vcpus", vcpus);
+		json_set_u64(params, "memory_bytes", memory_bytes);
+		cchv_error_free(steal(&error));
+		r = vm_ask(vm, "vm.online", params, deadline, NULL, &error);
+		if (r == CCHV_OK || cchv_error_errno(error) != ETIMEDOUT || clock_passed(deadline))
+			break;
+	}
+	return r < 0 ? err_move(err, &error, r) : CCHV_OK;
+}
+
+int vm_boot_adopted(cchv_vm *vm, cchv_error **err)
+{
+	vm->boot = mem_zalloc(sizeof(*vm->boot));
+	if (!vm->boot)
+		return err_nomem(err);
+	/* The announcement may have come and gone with the dead owner. */
+	vm->boot->step = STEP_HELLO;
+	return CCHV_OK;
 }
 
 static int step_online(cchv_vm *vm, uint64_t deadline, cchv_error **err)

@@ -6,6 +6,8 @@
 #include "vm.h"
 
 void vm_boot_free(cchv_vm *vm);
+/* After adoption in BOOTING: cchv_vm_boot() goes on by asking for the agent. */
+int vm_boot_adopted(cchv_vm *vm, cchv_error **err);
 /* vm.configure and vm.online, for booting and resizing. Sizes: as the guest should see them. */
 int vm_online(cchv_vm *vm, uint32_t vcpus, uint64_t memory_bytes, uint64_t deadline, cchv_error **err);
 

@@ -308,7 +308,8 @@ static int ask_shutdown(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 		vm->shutdown_asked = 1;
 		vm->vmm->said_goodbye = 1;
 	}
-	if (r < 0 && vm->state == CCHV_VM_STOPPED)
+	/* Its goodbye, or its end, can be faster than the reply. */
+	if (r < 0 && (vm->state == CCHV_VM_STOPPED || vm->vmm->said_goodbye))
 		return CCHV_OK;
 	return r < 0 ? err_move(err, &error, r) : CCHV_OK;
 }

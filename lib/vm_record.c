@@ -197,6 +197,12 @@ int record_try_lock(struct vm_record *record, cchv_error **err)
 	return err_set(err, CCHV_ERR_SYSTEM, errno, "%s/lock", record->dir);
 }
 
+void record_unlock(struct vm_record *record)
+{
+	flock(record->lock_fd, LOCK_UN);
+	record->locked = 0;
+}
+
 int record_is_orphan(struct vm_record *record)
 {
 	if (record->locked)

@@ -43,6 +43,7 @@ int record_write(struct vm_record *record, cchv_error **err);
 int record_reload(struct vm_record *record, cchv_error **err);
 /* 1: the lock is ours now; 0: an owner lives. */
 int record_try_lock(struct vm_record *record, cchv_error **err);
+void record_unlock(struct vm_record *record);
 /* 1: nobody holds the lock, 0: an owner lives. */
 int record_is_orphan(struct vm_record *record);
 
