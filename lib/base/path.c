@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -161,46 +162,93 @@ int path_fsync_dir(const char *path, cchv_error **err)
 	return CCHV_OK;
 }
 
-/* 0, or an errno. Descends by descriptors only, so a name swapped for a link in between leads nowhere. */
-static int remove_at(int parent, const char *name, dev_t dev, int depth)
+/* A tree that is being removed. What lies deeper than DEPTH_MAX is first moved up into the tree's root. */
+#define DEPTH_MAX 8
+
+struct removal {
+	int top_fd;
+	int moved;              /* since the root was last read */
+	unsigned int number;    /* of the next name for something that is moved */
+};
+
+static int remove_contents(struct removal *rm, int fd, int depth);
+
+static int move_up(struct removal *rm, int parent, const char *name)
 {
-	struct stat st;
-	struct dirent *e;
-	int fd, r = 0;
-	DIR *dir;
+	char to[32];
+
+	for (;;) {
+		snprintf(to, sizeof(to), ".removed-%u", rm->number++);
+		if (renameat2(parent, name, rm->top_fd, to, RENAME_NOREPLACE) == 0)
+			break;
+		if (errno != EEXIST)
+			return errno == ENOENT ? 0 : errno;
+	}
+	rm->moved = 1;
+	return 0;
+}
+
+/* 0, or an errno. Descends by descriptors only, so a name swapped for a link in between leads nowhere. */
+static int remove_at(struct removal *rm, int parent, const char *name, int depth)
+{
+	struct stat above, st;
+	int fd, r;
 
 	if (unlinkat(parent, name, 0) == 0 || errno == ENOENT)
 		return 0;
 	if (errno != EISDIR && errno != EPERM)
 		return errno;
-	if (depth > 256)
-		return ELOOP;
+	if (unlinkat(parent, name, AT_REMOVEDIR) == 0)
+		return 0;
+	/* Something is mounted on it, maybe of this very file system. */
+	if (errno == EBUSY)
+		return errno;
+	if (depth > DEPTH_MAX)
+		return move_up(rm, parent, name);
 	fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT ? 0 : errno;
-	if (fstat(fd, &st) < 0 || (dev && st.st_dev != dev)) {
-		close(fd);
-		return EXDEV;
-	}
-	dir = fdopendir(fd);
-	if (!dir) {
-		close(fd);
-		return ENOMEM;
-	}
-	while (r == 0 && (errno = 0, e = readdir(dir)) != NULL)
-		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			r = remove_at(fd, e->d_name, st.st_dev, depth + 1);
-	if (r == 0 && errno)
-		r = errno;
-	closedir(dir);
+	if (fstat(fd, &st) < 0 || (depth && (fstat(parent, &above) < 0 || st.st_dev != above.st_dev)))
+		r = EXDEV;
+	else
+		r = remove_contents(rm, fd, depth);
+	close(fd);
 	if (r == 0 && unlinkat(parent, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
 		r = errno;
 	return r;
 }
 
+static int remove_contents(struct removal *rm, int fd, int depth)
+{
+	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+	struct dirent *e;
+
+	if (!dir) {
+		r = errno;
+		if (copy >= 0)
+			close(copy);
+		return r;
+	}
+	if (depth == 0)
+		rm->top_fd = fd;
+	do {
+		rm->moved = depth == 0 ? 0 : rm->moved;
+		rewinddir(dir);
+		while (r == 0 && (errno = 0, e = readdir(dir)) != NULL)
+			if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+				r = remove_at(rm, fd, e->d_name, depth + 1);
+		if (r == 0 && errno)
+			r = errno;
+	} while (r == 0 && depth == 0 && rm->moved);
+	closedir(dir);
+	return r;
+}
+
 int path_remove_tree(const char *path, cchv_error **err)
 {
-	int r = remove_at(AT_FDCWD, path, 0, 0);
+	struct removal rm = { .top_fd = -1 };
+	int r = remove_at(&rm, AT_FDCWD, path, 0);
 
 	if (r)
 		return err_set(err, err_code_of_errno(r), r, "remove '%s'", path);

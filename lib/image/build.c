@@ -19,10 +19,9 @@
 
 struct finish {
 	struct stage *stage;
-	struct sparse *sparse;
+	struct build_tree *tree;
 	cchv_progress *progress;
 	struct map64 seen;
-	uint64_t bytes;
 };
 
 static int set_dir_time(const struct finish *f, const struct tree_entry *e, cchv_error **err)
@@ -41,30 +40,34 @@ static int finish_entry(const struct tree_entry *e, void *user_data, cchv_error 
 {
 	struct finish *f = user_data;
 
+	if (longname_is(e->path)) {
+		int r = longnames_add(f->tree->longnames, e->path, err);
+
+		if (r < 0)
+			return r;
+	}
 	if (S_ISDIR(e->st.st_mode))
 		return set_dir_time(f, e, err);
 	if (!S_ISREG(e->st.st_mode))
 		return CCHV_OK;
 	if (sparse_is_wanted(&e->st))
-		return sparse_take(f->sparse, f->stage->root_fd, e->path, &e->st, f->progress, err);
+		return sparse_take(f->tree->sparse, f->stage->root_fd, e->path, &e->st, f->progress, err);
 	if (e->st.st_nlink > 1) {
 		if (map64_get(&f->seen, e->st.st_ino))
 			return CCHV_OK;
 		if (map64_put(&f->seen, e->st.st_ino, 0, 0) < 0)
 			return err_nomem(err);
 	}
-	f->bytes += ((uint64_t)e->st.st_size + 4095) & ~(uint64_t)4095;
+	f->tree->bytes += ((uint64_t)e->st.st_size + 4095) & ~(uint64_t)4095;
 	return CCHV_OK;
 }
 
-int build_finish_stage(struct stage *stage, struct sparse *sparse, uint64_t *ret_bytes, cchv_progress *progress,
-                       cchv_error **err)
+int build_finish_stage(struct stage *stage, struct build_tree *tree, cchv_progress *progress, cchv_error **err)
 {
-	struct finish f = { .stage = stage, .sparse = sparse, .progress = progress };
+	struct finish f = { .stage = stage, .tree = tree, .progress = progress };
 	int r = tree_walk(stage->root_fd, progress, finish_entry, &f, err);
 
 	map64_clear(&f.seen);
-	*ret_bytes = f.bytes;
 	return r;
 }
 
@@ -88,8 +91,7 @@ static uint64_t watch_size(void *user_data)
 	return (uint64_t)st.st_size;
 }
 
-static int run_mkfs(const char *tree, uint64_t bytes, const char *image_path, cchv_progress *progress,
-                    cchv_error **err)
+static int run_mkfs(const struct build_tree *tree, const char *image_path, cchv_progress *progress, cchv_error **err)
 {
 	/* Shared attributes would depend on the order of readdir(); -x says from how many on they are shared. */
 	const char *const arguments[] = {
@@ -97,11 +99,16 @@ static int run_mkfs(const char *tree, uint64_t bytes, const char *image_path, cc
 		"-Enoinline_data,force-inode-extended", image_path, ".", NULL,
 	};
 	struct tool_spec spec = { .name = "mkfs.erofs", .needed_for = "making an image", .argv = arguments,
-	                          .cwd = tree, .stdin_fd = -1 };
-	struct watch w = { image_path, 2 * bytes + BUILD_SLACK, progress };
+	                          .cwd = tree->path, .stdin_fd = -1 };
+	struct watch w = { image_path, 2 * tree->bytes + BUILD_SLACK, progress };
+	int r = tree->longnames ? longnames_hide(tree->longnames, tree->root_fd, err) : CCHV_OK;
 
-	progress_begin(progress, "building", bytes);
-	return tool_run(&spec, NULL, progress, watch_size, &w, err);
+	progress_begin(progress, "building", tree->bytes);
+	if (r == CCHV_OK)
+		r = tool_run(&spec, NULL, progress, watch_size, &w, err);
+	if (r == CCHV_OK && tree->longnames)
+		r = longnames_restore(tree->longnames, tree->root_fd, err);
+	return r;
 }
 
 static int pad(int fd, const char *path, cchv_error **err)
@@ -115,11 +122,27 @@ static int pad(int fd, const char *path, cchv_error **err)
 	return CCHV_OK;
 }
 
-int build_image(const char *tree, int root_fd, const struct sparse *sparse, uint64_t bytes, const char *image_path,
-                cchv_progress *progress, cchv_error **err)
+/* All that mkfs.erofs could not do, then the whole read back. */
+static int patch_and_verify(int fd, const struct build_tree *tree, cchv_progress *progress, cchv_error **err)
+{
+	int r = erofs_check_super(fd, err);
+
+	if (r == CCHV_OK && tree->longnames)
+		r = erofs_patch_names(fd, tree->longnames, err);
+	if (r == CCHV_OK)
+		r = erofs_patch_sparse(fd, tree->root_fd, tree->sparse, err);
+	if (r == CCHV_OK)
+		r = erofs_patch_super(fd, err);
+	if (r < 0)
+		return r;
+	progress_begin(progress, "verifying", tree->bytes);
+	return verify_image(fd, tree->root_fd, tree->sparse, progress, err);
+}
+
+int build_image(const struct build_tree *tree, const char *image_path, cchv_progress *progress, cchv_error **err)
 {
 	cleanup_close int fd = -1;
-	int r = run_mkfs(tree, bytes, image_path, progress, err);
+	int r = run_mkfs(tree, image_path, progress, err);
 
 	if (r < 0)
 		return r;
@@ -127,13 +150,7 @@ int build_image(const char *tree, int root_fd, const struct sparse *sparse, uint
 	if (fd < 0)
 		return err_set(err, errno == ENOENT ? CCHV_ERR_PROTOCOL : err_code_of_errno(errno), errno,
 		               "'mkfs.erofs' ended with code 0, image '%s'", image_path);
-	r = erofs_patch_sparse(fd, root_fd, sparse, err);
-	if (r == CCHV_OK)
-		r = erofs_patch_super(fd, err);
-	if (r == CCHV_OK) {
-		progress_begin(progress, "verifying", bytes);
-		r = verify_image(fd, root_fd, sparse, progress, err);
-	}
+	r = patch_and_verify(fd, tree, progress, err);
 	if (r == CCHV_OK)
 		r = pad(fd, image_path, err);
 	if (r < 0)

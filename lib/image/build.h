@@ -7,6 +7,7 @@
 #ifndef IMAGE_BUILD_H
 #define IMAGE_BUILD_H
 
+#include "image/longname.h"
 #include "image/progress.h"
 #include "image/sha256.h"
 #include "image/sparse.h"
@@ -14,12 +15,18 @@
 
 #define BUILD_ALIGN (2U << 20)
 
-/* The last work on a staging tree: times of directories, large holes taken out. *ret_bytes: what is in it. */
-int build_finish_stage(struct stage *stage, struct sparse *sparse, uint64_t *ret_bytes, cchv_progress *progress,
-                       cchv_error **err);
-/* tree: a path that root_fd is open on. bytes: about what will be written. The file is made, checked and synced. */
-int build_image(const char *tree, int root_fd, const struct sparse *sparse, uint64_t bytes, const char *image_path,
-                cchv_progress *progress, cchv_error **err);
+struct build_tree {
+	const char *path;           /* of the tree, and */
+	int root_fd;                /* a descriptor of it */
+	uint64_t bytes;             /* about what will be written */
+	struct sparse *sparse;      /* NULL, and */
+	struct longnames *longnames; /* NULL: a tree that is not ours and needs nothing of that kind */
+};
+
+/* The last work on a staging tree: times of directories, what mkfs.erofs must not see. Fills bytes. */
+int build_finish_stage(struct stage *stage, struct build_tree *tree, cchv_progress *progress, cchv_error **err);
+/* The file is made, checked and synced. */
+int build_image(const struct build_tree *tree, const char *image_path, cchv_progress *progress, cchv_error **err);
 /* sha256 of the file with the text of the config, if there is one, behind it. */
 int build_digest(const char *image_path, const char *config, char hex[SHA256_HEX_SIZE], cchv_progress *progress,
                  cchv_error **err);

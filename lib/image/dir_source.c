@@ -6,6 +6,7 @@
 #include "base/fd.h"
 #include "image/attr.h"
 #include "image/layer.h"
+#include "image/longname.h"
 #include "image/sparse.h"
 #include "image/tree.h"
 
@@ -56,7 +57,7 @@ static int scan_entry(const struct tree_entry *e, void *user_data, cchv_error **
 	hash_entry(&s->hash, e);
 	if (changed > s->newest_ns)
 		s->newest_ns = changed;
-	s->result.needs_copy |= dropped || e->is_mount || sparse_is_wanted(&e->st);
+	s->result.needs_copy |= dropped || e->is_mount || longname_is(e->path) || sparse_is_wanted(&e->st);
 	if (!S_ISREG(e->st.st_mode))
 		return CCHV_OK;
 	if (e->st.st_nlink > 1) {

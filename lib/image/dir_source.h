@@ -11,7 +11,7 @@ struct dir_scan {
 	char key[SHA256_HEX_SIZE]; /* of all paths, inodes, sizes and times: while it is the same, so are the files */
 	int is_settled;            /* 0: something changed just now, the clock may hide the next change */
 	uint64_t bytes;            /* of all files, once for each inode, in whole blocks */
-	int needs_copy;            /* large holes, attributes that are not kept, mount points */
+	int needs_copy;            /* large holes, names of 255 bytes, mount points, attributes that are not kept */
 };
 
 int dir_scan(int root_fd, struct dir_scan *ret, cchv_progress *progress, cchv_error **err);

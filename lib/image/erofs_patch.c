@@ -165,7 +165,7 @@ static int append_inode(int fd, uint64_t place, const struct erofs *fs, uint64_t
 	return CCHV_OK;
 }
 
-static int write_super(int fd, uint64_t blocks, uint32_t incompat, cchv_error **err)
+int erofs_write_super(int fd, uint64_t blocks, uint32_t incompat, cchv_error **err)
 {
 	uint8_t field[4];
 
@@ -210,8 +210,8 @@ static int append_all(int fd, struct search *s, cchv_error **err)
 	}
 	if (r < 0)
 		return r;
-	return write_super(fd, (place + EROFS_BLOCK - 1) / EROFS_BLOCK,
-	                   s->fs->super.incompat | EROFS_INCOMPAT_CHUNKED, err);
+	return erofs_write_super(fd, (place + EROFS_BLOCK - 1) / EROFS_BLOCK,
+	                         s->fs->super.incompat | EROFS_INCOMPAT_CHUNKED, err);
 }
 
 int erofs_patch_sparse(int fd, int root_fd, const struct sparse *sparse, cchv_error **err)
@@ -243,15 +243,37 @@ int erofs_patch_sparse(int fd, int root_fd, const struct sparse *sparse, cchv_er
 	return r;
 }
 
-int erofs_patch_super(int fd, cchv_error **err)
+static int read_first_block(int fd, uint8_t block[EROFS_BLOCK], cchv_error **err)
 {
-	uint8_t block[EROFS_BLOCK], *super = block + EROFS_SUPER_OFFSET;
-	ssize_t n = fd_pread_full(fd, block, sizeof(block), 0);
+	ssize_t n = fd_pread_full(fd, block, EROFS_BLOCK, 0);
 
 	if (n < 0)
 		return err_set(err, CCHV_ERR_SYSTEM, errno, "image: read");
-	if ((size_t)n < sizeof(block) || get32(super) != EROFS_MAGIC)
+	if (n < (ssize_t)EROFS_BLOCK || get32(block + EROFS_SUPER_OFFSET) != EROFS_MAGIC)
 		return err_set(err, CCHV_ERR_PROTOCOL, 0, "'mkfs.erofs' has built no EROFS image");
+	return CCHV_OK;
+}
+
+int erofs_check_super(int fd, cchv_error **err)
+{
+	uint8_t block[EROFS_BLOCK];
+	const uint8_t *super = block + EROFS_SUPER_OFFSET;
+	int r = read_first_block(fd, block, err);
+
+	if (r < 0)
+		return r;
+	if (get32(super + 8) & EROFS_COMPAT_CHECKSUM && get32(super + 4) != erofs_super_checksum(block))
+		return err_set(err, CCHV_ERR_PROTOCOL, 0, "'mkfs.erofs' has built an image with a wrong checksum");
+	return CCHV_OK;
+}
+
+int erofs_patch_super(int fd, cchv_error **err)
+{
+	uint8_t block[EROFS_BLOCK], *super = block + EROFS_SUPER_OFFSET;
+	int r = read_first_block(fd, block, err);
+
+	if (r < 0)
+		return r;
 	put64(super + 24, 0);
 	put32(super + 32, 0);
 	if (get32(super + 8) & EROFS_COMPAT_CHECKSUM)

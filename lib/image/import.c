@@ -216,24 +216,26 @@ static int fill_stage(struct import *im, struct stage *stage, cchv_error **err)
 
 static int build_staged(struct import *im, const struct job *job, const char *file, cchv_error **err)
 {
-	cleanup_free char *tree = job_path(job, "tree"), *data = job_path(job, "sparse");
+	cleanup_free char *path = job_path(job, "tree"), *data = job_path(job, "sparse");
 	cleanup_stage struct stage stage = STAGE_INIT;
 	cleanup_sparse struct sparse sparse = { .fd = -1 };
-	uint64_t bytes = 0;
+	cleanup_longnames struct longnames longnames = { 0 };
+	struct build_tree tree = { .path = path, .sparse = &sparse, .longnames = &longnames };
 	int r;
 
-	if (!tree || !data)
+	if (!path || !data)
 		return err_nomem(err);
-	r = stage_open(&stage, tree, err);
+	r = stage_open(&stage, path, err);
 	if (r == CCHV_OK)
 		r = fill_stage(im, &stage, err);
 	if (r == CCHV_OK)
 		r = sparse_open(&sparse, data, err);
 	if (r == CCHV_OK)
-		r = build_finish_stage(&stage, &sparse, &bytes, im->progress, err);
-	if (r == CCHV_OK)
-		r = build_image(tree, stage.root_fd, &sparse, bytes, file, im->progress, err);
-	return r;
+		r = build_finish_stage(&stage, &tree, im->progress, err);
+	if (r < 0)
+		return r;
+	tree.root_fd = stage.root_fd;
+	return build_image(&tree, file, im->progress, err);
 }
 
 static int fetch(struct import *im, const struct job *job, cchv_error **err)
@@ -248,10 +250,11 @@ static int fetch(struct import *im, const struct job *job, cchv_error **err)
 
 static int build(struct import *im, const struct job *job, const char *file, cchv_error **err)
 {
+	struct build_tree tree = { .path = im->source->paths[0], .root_fd = im->root_fd, .bytes = im->scan.bytes };
 	int r;
 
 	if (im->source->kind == SOURCE_DIR && !im->scan.needs_copy) {
-		r = build_image(im->source->paths[0], im->root_fd, NULL, im->scan.bytes, file, im->progress, err);
+		r = build_image(&tree, file, im->progress, err);
 		return r < 0 ? err_prefix(err, r, "directory '%s'", im->source->paths[0]) : r;
 	}
 	if (im->source->kind == SOURCE_DOCKER) {

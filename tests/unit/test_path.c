@@ -4,6 +4,7 @@
 #include "base/path.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 static char *in_dir(const char *name)
@@ -61,6 +62,32 @@ TEST(remove_does_not_follow_links)
 	CHECK(access(tree, F_OK) < 0);
 	CHECK_INT(access(kept, F_OK), 0);
 	CHECK_INT(path_remove_tree(tree, NULL), 0);
+}
+
+/* Deeper than any path can name, with few descriptors; names like those that are used on the way are in it. */
+TEST(remove_tree_at_any_depth)
+{
+	cleanup_free char *tree = in_dir("deep"), *kept = in_dir("deep-not");
+	struct rlimit few = { 32, 32 };
+	int fd = open(test_dir(), O_RDONLY | O_DIRECTORY);
+
+	CHECK_INT(path_make_dirs(kept, 0755, NULL), 0);
+	CHECK_INT(mkdirat(fd, "deep", 0755), 0);
+	for (int i = 0; i < 5000; i++) {
+		int next = openat(fd, i ? "d" : "deep", O_RDONLY | O_DIRECTORY);
+
+		CHECK(next >= 0);
+		CHECK_INT(mkdirat(next, "d", 0755), 0);
+		CHECK_INT(mkdirat(next, ".removed-1", 0755), 0);
+		CHECK_INT(symlinkat(kept, next, "link"), 0);
+		close(fd);
+		fd = next;
+	}
+	close(fd);
+	CHECK_INT(setrlimit(RLIMIT_NOFILE, &few), 0);
+	CHECK_INT(path_remove_tree(tree, NULL), 0);
+	CHECK(access(tree, F_OK) < 0);
+	CHECK_INT(access(kept, F_OK), 0);
 }
 
 TEST(make_dirs_refuses_a_file_in_the_way)
