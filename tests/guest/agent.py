@@ -63,6 +63,7 @@ class Agent:
         self.replies, self.events, self.lock = {}, [], threading.Condition()
         self.number, self.exec_number, self.closed = 0, 0, False
         self.control = connect()
+        self.control.settimeout(None)
         write_frame(self.control, {"kind": "control", "version": 1, "features": []})
         self.hello = read_frame(self.control)["hello"]
         threading.Thread(target=self._receive, daemon=True).start()
@@ -126,6 +127,7 @@ class Agent:
 
     def _stream(self, container, name, token, exec_id):
         s = self.connect()
+        s.settimeout(None)
         write_frame(s, {"kind": "stream", "token": token, "container": container, "exec": exec_id, "stream": name})
         return s
 
