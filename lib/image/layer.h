@@ -8,7 +8,7 @@
 #define IMAGE_LAYER_H
 
 #include "image/stage.h"
-#include "image/tar.h"
+#include "wire/tar.h"
 
 /* The data of the entry at hand, as tar_read(). */
 typedef int (*layer_read_fn)(void *user_data, uint64_t *ret_offset, const void **ret_data, size_t *ret_len,

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "image/map64.h"
-#include "image/tar.h"
+#include "wire/tar.h"
 
 #define STAGE_PATH_MAX 4096
 

@@ -4,7 +4,7 @@
 
 #include "base/fd.h"
 #include "image/layer.h"
-#include "image/tar.h"
+#include "wire/tar.h"
 #include "image/tool.h"
 
 #include <errno.h>

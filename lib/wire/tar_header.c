@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The header block of tar. Enters: 512 bytes from outside. Leaves: numbers and names in range, or a refusal. */
-#include "image/tar_parse.h"
+#include "wire/tar_parse.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Extended headers of pax. Enters: "LENGTH KEY=VALUE\n" from outside. Leaves: fields of the entry. */
-#include "image/tar_parse.h"
+#include "wire/tar_parse.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stream of a tar archive: see image/tar.h. Enters: bytes from outside. Leaves: entries and their data. */
-#include "image/tar.h"
+#include "wire/tar.h"
 
-#include "image/tar_parse.h"
+#include "wire/tar_parse.h"
 
 #include <string.h>
 

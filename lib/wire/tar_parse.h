@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What tar.c, tar_header.c, tar_pax.c and tar_sparse.c share. Nobody else includes this. */
-#ifndef IMAGE_TAR_PARSE_H
-#define IMAGE_TAR_PARSE_H
+#ifndef WIRE_TAR_PARSE_H
+#define WIRE_TAR_PARSE_H
 
-#include "image/tar.h"
+#include "wire/tar.h"
 
 /* One header block, as far as it can be told alone. */
 struct tar_header {

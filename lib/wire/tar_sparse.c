@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Maps of sparse files in tar. Enters: offsets and lengths from outside. Leaves: pieces in order and in range. */
-#include "image/tar_parse.h"
+#include "wire/tar_parse.h"
 
 #include <string.h>
 

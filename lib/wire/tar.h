@@ -4,8 +4,8 @@
  * Our own, because libarchive brings 14 libraries (ICU among them) into each process and passes names through the
  * locale: here names are bytes. What cannot be kept is refused by name, never dropped.
  */
-#ifndef IMAGE_TAR_H
-#define IMAGE_TAR_H
+#ifndef WIRE_TAR_H
+#define WIRE_TAR_H
 
 #include <sys/types.h>
 

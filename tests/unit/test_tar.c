@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "image/tar.h"
-#include "image/tar_parse.h"
+#include "wire/tar.h"
+#include "wire/tar_parse.h"
 
 #include "tar_make.h"
 #include "test.h"
