@@ -140,12 +140,12 @@ def tiny(t):
 
 
 @fixture
-def c(t):
-    """The container "c" of tiny, which sleeps."""
-    t.shared["c"] = t.cchv.start("c", "tiny", "sleep", "1000000")
+def box(t):
+    """The container "box" of tiny, which sleeps."""
+    t.shared["box"] = t.cchv.start("box", "tiny", "sleep", "1000000")
 
 
-FIXTURE_NEEDS = {"c": ("tiny",)}
+FIXTURE_NEEDS = {"box": ("tiny",)}
 
 
 # ---- running ----

@@ -94,10 +94,10 @@ class Snapshot:
 
 def _belongs_to_cache(path, state):
     parts = os.path.relpath(path, state).split(os.sep)
-    if parts[0] in ("images", "kernels", "templates", "volumes"):
-        # The cache is meant to stay, its workshop is not.
-        return len(parts) < 3 or parts[1] != "tmp"
-    return parts == ["containers"] or parts[-1].endswith("lock")
+    if parts[-1].endswith("lock") or parts == ["containers"]:
+        return True
+    # The cache is meant to stay, its workshop is not.
+    return parts[0] in ("images", "kernels", "scratch", "templates", "volumes") and (len(parts) < 3 or parts[1] != "tmp")
 
 
 def wait_until_clean(take, before, seconds=10):

@@ -174,7 +174,7 @@ def clients_of_a_vm(t):
 def ends_from_inside(t):
     """A guest that resets, panics or switches itself off: the VM stops once, with the reason."""
     cchv, context = load(t)
-    for key, reason in (("o", cchv.Stop.GUEST_POWEROFF), ("c", cchv.Stop.GUEST_PANIC), ("b", cchv.Stop.GUEST_RESET)):
+    for key, reason in (("o", cchv.Stop.GUEST_POWEROFF), ("box", cchv.Stop.GUEST_PANIC), ("b", cchv.Stop.GUEST_RESET)):
         with cchv.ContainerConfig("x", cchv.Image("tiny", context=context)) as base:
             spec = base.spec
         for kind in ("readonlyPaths", "maskedPaths", "seccomp"):

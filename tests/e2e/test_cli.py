@@ -42,20 +42,20 @@ def info(t):
     check(found["mkfs.erofs"]["advice"], "no advice for it")
 
 
-@case(needs=("c",))
+@case(needs=("box",))
 def ps_and_inspect(t):
-    entry = [c for c in t.cchv.ps() if c["Names"] == "c"][0]
+    entry = [c for c in t.cchv.ps() if c["Names"] == "box"][0]
     equal((entry["State"], entry["Image"], entry["Command"]), ("running", "tiny", "sleep 1000000"), "ps")
     id = entry["ID"]
     equal(t.cchv("ps", "-q", code=0).text.strip(), id, "ps -q")
     holds(t.cchv("ps", code=0).text, "NAMES")
-    for name in ("c", id, id[:4]):
+    for name in ("box", id, id[:4]):
         equal(t.cchv.inspect(name)["Id"], id, f"inspect {name}")
-    whole = t.cchv.inspect("c")
+    whole = t.cchv.inspect("box")
     equal(whole["State"]["Running"], True, "State.Running")
     equal(whole["Spec"]["process"]["args"], ["sleep", "1000000"], "the specification")
     check(whole["VM"]["Info"]["config"], "the VM as its VMM reports it")
-    done = t.cchv("inspect", "c", "nosuch")
+    done = t.cchv("inspect", "box", "nosuch")
     equal((done.code, len(json.loads(done.text))), (1, 1), "one that is there and one that is not")
     holds(done.error, "nosuch")
 
@@ -93,9 +93,9 @@ def logs_are_bounded(t):
     equal(lines, list(range(lines[0], lines[-1] + 1)), "no gap in what is kept")
 
 
-@case(needs=("c",))
+@case(needs=("box",))
 def stats(t):
-    done = t.cchv("stats", "--no-stream", "--format", "json", "c", code=0)
+    done = t.cchv("stats", "--no-stream", "--format", "json", "box", code=0)
     found = json.loads(done.lines[0])
     for name in ("memory.used_bytes", "cpu.usage_ns", "pids.count"):
         check(found["container"].get(name, 0) > 0, f"{name} of {found['container']}")
@@ -103,7 +103,7 @@ def stats(t):
         check(found["vm"].get(name, 0) > 0, f"{name} of {found['vm']}")
     table = t.cchv("stats", "--no-stream", code=0).text
     holds(table, "MEM USAGE")
-    row = [line for line in table.splitlines() if " c " in line][0]
+    row = [line for line in table.splitlines() if " box " in line][0]
     check(" 0B / " not in row, f"no memory in the table: {row}")
 
 
@@ -124,42 +124,42 @@ def events(t):
     check(not starts or starts[0] < ends[0], f"order: {kinds}")
 
 
-@case(needs=("c",), timeout=120)
+@case(needs=("box",), timeout=120)
 def copy_in_and_out(t):
     where = t.dir("copy")
     write(where, "in/a", os.urandom(quick(3 << 20, 200 << 20)), mode=0o640)
     write(where, b"in/\xff odd", b"odd")
     os.symlink("a", f"{where}/in/link")
     os.makedirs(f"{where}/in/sub/empty")
-    for words in ((f"{where}/in", "c:/tmp/in1"), ("c:/tmp/in1", f"{where}/out1")):
+    for words in ((f"{where}/in", "box:/tmp/in1"), ("box:/tmp/in1", f"{where}/out1")):
         t.cchv("cp", *words, code=0, timeout=90)
 
     def shape(path):
         return subprocess.run([t.probe, "tree-sum", "."], cwd=path, capture_output=True, check=True).stdout
     equal(shape(f"{where}/out1"), shape(f"{where}/in"), "there and back")
-    t.cchv("cp", f"{where}/in/a", "c:/tmp/file", code=0)
-    t.cchv("cp", "c:/tmp/file", where, code=0)
+    t.cchv("cp", f"{where}/in/a", "box:/tmp/file", code=0)
+    t.cchv("cp", "box:/tmp/file", where, code=0)
     equal(open(f"{where}/file", "rb").read(), open(f"{where}/in/a", "rb").read(), "one file")
-    t.cchv("cp", f"{where}/in/a", "c:/tmp", code=0)
-    equal(t.cchv("exec", "c", "test", "-f", "/tmp/a").code, 0, "into a directory, under its own name")
-    tar = t.cchv("cp", "c:/tmp/in1", "-", code=0).out
+    t.cchv("cp", f"{where}/in/a", "box:/tmp", code=0)
+    equal(t.cchv("exec", "box", "test", "-f", "/tmp/a").code, 0, "into a directory, under its own name")
+    tar = t.cchv("cp", "box:/tmp/in1", "-", code=0).out
     path = t.file("x.tar", tar)
     check(any(name.endswith("in1/a") for name in tarfile.open(path).getnames()), "a tar stream on stdout")
-    t.cchv.exec("c", "mkdir", "/tmp/from-tar")
-    t.cchv("cp", "-", "c:/tmp/from-tar", input=tar, code=0)
-    equal(t.cchv("exec", "c", "test", "-f", "/tmp/from-tar/in1/a").code, 0, "a tar stream from stdin")
-    for words in (("c:/no/such", where), (f"{where}/nosuch", "c:/tmp"), (f"{where}/in", "c:/no/such/dir/x"),
-                  ("nosuch:/x", where), (where, where), ("c:/tmp/file", f"{where}/no/such/dir/")):
+    t.cchv.exec("box", "mkdir", "/tmp/from-tar")
+    t.cchv("cp", "-", "box:/tmp/from-tar", input=tar, code=0)
+    equal(t.cchv("exec", "box", "test", "-f", "/tmp/from-tar/in1/a").code, 0, "a tar stream from stdin")
+    for words in (("box:/no/such", where), (f"{where}/nosuch", "box:/tmp"), (f"{where}/in", "box:/no/such/dir/x"),
+                  ("nosuch:/x", where), (where, where), ("box:/tmp/file", f"{where}/no/such/dir/")):
         done = t.cchv("cp", *words)
         check(done.code not in (0,) and len(done.error.splitlines()) == 1, f"cp {words}: {done!r}")
 
 
-@case(needs=("c",), timeout=120)
+@case(needs=("box",), timeout=120)
 def copies_stay_where_they_belong(t):
     """Links inside the container do not lead a copy out of its root, nor a hostile tar out of its directory."""
     mark = t.file("host-mark", b"host")
-    t.cchv.exec("c", "sh", "-c", f"ln -s / /tmp/root; mkdir -p {os.path.dirname(mark)}; echo guest > {mark}")
-    t.cchv("cp", f"c:/tmp/root{mark}", f"{t.dir()}/x", code=0)
+    t.cchv.exec("box", "sh", "-c", f"ln -s / /tmp/root; mkdir -p {os.path.dirname(mark)}; echo guest > {mark}")
+    t.cchv("cp", f"box:/tmp/root{mark}", f"{t.dir()}/x", code=0)
     where = t.dir("hostile")
     tar = f"{where}/hostile.tar"
     with tarfile.open(tar, "w") as file:
@@ -168,10 +168,10 @@ def copies_stay_where_they_belong(t):
             info = tarfile.TarInfo(name)
             info.type, info.linkname = kind, target
             file.addfile(info)
-    t.cchv.exec("c", "mkdir", "-p", "/tmp/jail/inner")
-    t.cchv("cp", "-", "c:/tmp/jail/inner", input=open(tar, "rb").read())
+    t.cchv.exec("box", "mkdir", "-p", "/tmp/jail/inner")
+    t.cchv("cp", "-", "box:/tmp/jail/inner", input=open(tar, "rb").read())
     for path in ("/tmp/jail/escaped", "/etc/escaped", "/escaped"):
-        equal(t.cchv("exec", "c", "test", "-e", path).code, 1, f"{path} was made")
+        equal(t.cchv("exec", "box", "test", "-e", path).code, 1, f"{path} was made")
 
 
 @case(needs=("tiny",), timeout=240)

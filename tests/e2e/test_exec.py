@@ -14,90 +14,90 @@ from driver import alive
 SIGNALS = [1, 2, 3, 6, 8, 9, 11, 13, 14, 15, 24, 25, 31, 34, 64]
 
 
-@case(needs=("c",), timeout=quick(90, 300))
+@case(needs=("box",), timeout=quick(90, 300))
 def exit_codes(t):
     for code in quick([0, 1, 2, 42, 125, 126, 127, 128, 200, 255], range(256)):
-        done = t.cchv("exec", "c", "sh", "-c", f"echo {code}; exit {code}")
+        done = t.cchv("exec", "box", "sh", "-c", f"echo {code}; exit {code}")
         equal((done.code, done.out, done.err), (code, b"%d\n" % code, b""), "exit code and output")
 
 
-@case(needs=("c",), timeout=120)
+@case(needs=("box",), timeout=120)
 def signals_are_128_plus_n(t):
     for number in SIGNALS:
-        equal(t.cchv("exec", "c", "probe", "die", number).code, 128 + number, f"killed by signal {number}")
-        done = t.cchv("exec", "c", "sh", "-c", f"probe die {number}; echo $?")
+        equal(t.cchv("exec", "box", "probe", "die", number).code, 128 + number, f"killed by signal {number}")
+        done = t.cchv("exec", "box", "sh", "-c", f"probe die {number}; echo $?")
         equal(done.text.split()[-1], str(128 + number), "as the shell in the guest sees it")
 
 
-@case(needs=("c",))
+@case(needs=("box",))
 def what_cannot_run(t):
-    t.cchv.exec("c", "sh", "-c", "echo text > /tmp/text; chmod 755 /tmp/text; echo x > /tmp/plain; chmod 0 /tmp/plain; "
+    t.cchv.exec("box", "sh", "-c", "echo text > /tmp/text; chmod 755 /tmp/text; echo x > /tmp/plain; chmod 0 /tmp/plain; "
                 "printf '#!/no/such\\n' > /tmp/script; chmod 755 /tmp/script; "
                 "printf '\\177ELF\\2\\1\\1garbage' > /tmp/elf; chmod 755 /tmp/elf")
     for words, code, part in ((["nonexistent"], 127, "nonexistent"), (["/no/such/file"], 127, "/no/such/file"),
                               (["/etc"], 126, "/etc"), (["/tmp/plain"], 126, "/tmp/plain"),
                               (["/tmp/text"], 126, "/tmp/text"), (["/tmp/script"], 127, "/tmp/script"),
                               (["/tmp/elf"], 126, "/tmp/elf"), (["/etc/passwd/x"], 127, "/etc/passwd/x")):
-        done = t.cchv("exec", "c", *words)
+        done = t.cchv("exec", "box", *words)
         equal((done.code, done.out), (code, b""), f"exec of {words}")
         holds(done.error, part)
         equal(len(done.error.splitlines()), 1, f"lines of error for {words}")
-    done = t.cchv("exec", "c", "")
+    done = t.cchv("exec", "box", "")
     check(done.code in (126, 127), f"an empty program name: {done!r}")
-    equal(t.cchv("exec", "c").code, 125, "no command")
+    equal(t.cchv("exec", "box").code, 125, "no command")
     equal(t.cchv("exec", "nosuch", "true").code, 125, "no such container")
 
 
-@case(needs=("c",))
+@case(needs=("box",))
 def standard_input_is_null_without_i(t):
-    equal(t.cchv.exec("c", "readlink", "/proc/self/fd/0").text, "/dev/null\n", "fd 0")
+    equal(t.cchv.exec("box", "readlink", "/proc/self/fd/0").text, "/dev/null\n", "fd 0")
     start = time.monotonic()
-    equal(t.cchv.exec("c", "cat", timeout=20).out, b"", "cat without input")
+    equal(t.cchv.exec("box", "cat", timeout=20).out, b"", "cat without input")
     check(time.monotonic() - start < 10, "cat without input took too long")
     # Not asked for, not read: the caller's input stays where it is.
-    done = t.cchv("exec", "c", "wc", "-c", input=b"unwanted", code=0)
+    done = t.cchv("exec", "box", "wc", "-c", input=b"unwanted", code=0)
     equal(done.text.strip(), "0", "input that was not asked for")
 
 
-@case(needs=("c",))
+@case(needs=("box",))
 def no_descriptor_too_many(t):
     read, write = os.pipe()
     os.set_inheritable(read, True)
-    lines = t.cchv.exec("c", "probe", "fds", pass_fds=[read, write]).lines
+    lines = t.cchv.exec("box", "probe", "fds", pass_fds=[read, write]).lines
     equal(sorted(int(line.split()[0]) for line in lines), [0, 1, 2], "descriptors of an exec")
     os.close(read)
     os.close(write)
 
 
-@case(needs=("c",))
+@case(needs=("box",))
 def arguments_are_bytes(t):
     words = [b"\xff\xfe", b"a b", b"", b"--", b"-x", b"'\"\\$(x)`y`", b"line\nfeed", b"\xe2\x80\xa6", b"console=ttyS0",
              b"a,b:c=d%e"]
-    done = t.cchv("exec", "c", "probe", "args", *words, code=0)
+    done = t.cchv("exec", "box", "probe", "args", *words, code=0)
     equal([bytes.fromhex(line) for line in done.lines], words, "arguments")
 
 
-@case(needs=("c",))
+@case(needs=("box",))
 def many_arguments_and_long_ones(t):
-    equal(t.cchv.exec("c", "sh", "-c", "echo $#", "sh", *[str(i) for i in range(5000)]).text, "5000\n", "count")
-    equal(t.cchv.exec("c", "sh", "-c", "echo ${#1}", "sh", "x" * 131000).text, "131000\n", "length of one")
+    equal(t.cchv.exec("box", "sh", "-c", "echo $#", "sh", *[str(i) for i in range(5000)]).text, "5000\n", "count")
+    equal(t.cchv.exec("box", "sh", "-c", "echo ${#1}", "sh", "x" * 131000).text, "131000\n", "length of one")
 
 
-@case(needs=("c",))
+@case(needs=("box",))
 def environment(t):
-    done = t.cchv("exec", "-e", "A=1 2", "-e", "B=", "-e", "FROM_HERE", "-e", "NOT_HERE", "c", "env",
+    done = t.cchv("exec", "-e", "A=1 2", "-e", "B=", "-e", "FROM_HERE", "-e", "NOT_HERE", "box", "env",
                   env={**os.environ, "FROM_HERE": "here"}, code=0)
     values = dict(line.split("=", 1) for line in done.lines)
     equal([values.get(k) for k in ("A", "B", "FROM_HERE", "NOT_HERE")], ["1 2", "", "here", None], "variables")
     equal(values.get("HOME"), "/root", "HOME of root")
     check("PATH" in values, "no PATH")
     many = [w for i in range(2000) for w in ("-e", f"V{i}={'x' * 100}")]
-    done = t.cchv("exec", *many, "c", "sh", "-c", "env | grep -c '^V[0-9]*=x*$'", code=0)
+    done = t.cchv("exec", *many, "box", "sh", "-c", "env | grep -c '^V[0-9]*=x*$'", code=0)
     equal(done.text, "2000\n", "2000 variables")
-    equal(t.cchv("exec", "-e", "L=" + "y" * 131000, "c", "sh", "-c", "echo ${#L}", code=0).text, "131000\n", "a long one")
+    equal(t.cchv("exec", "-e", "L=" + "y" * 131000, "box", "sh", "-c", "echo ${#L}", code=0).text, "131000\n", "a long one")
 
 
-@case(needs=("c",))
+@case(needs=("box",))
 def too_long_for_the_kernel(t):
     # execve takes 128 KiB in one string, and says E2BIG for more. The host's own execve has the same limit, so the
     # variable is made of a file.
@@ -108,20 +108,20 @@ def too_long_for_the_kernel(t):
     holds(done.error.lower(), "argument list too long")
 
 
-@case(needs=("c",))
+@case(needs=("box",))
 def users(t):
     for user, wanted in (("games", "uid=5(games) gid=60(games) groups=60(games),50(staff)"),
                          ("games:tty", "uid=5(games) gid=5(tty)"),
                          ("5:5", "uid=5(games) gid=5(tty)"), ("1000", "uid=1000(user) gid=1000(user)"),
                          ("12345", "uid=12345 gid=0(root)")):
-        text = t.cchv("exec", "-u", user, "c", "id", code=0).text.strip()
+        text = t.cchv("exec", "-u", user, "box", "id", code=0).text.strip()
         equal(set(_id(text).items()) >= set(_id(wanted).items()), True, f"{user}: {text} for {wanted}")
-    check("root" not in t.cchv("exec", "-u", "games", "c", "id", code=0).text, "games has a group of root")
-    equal(t.cchv("exec", "-u", "games", "c", "ls", "/hidden").code, 1, "a directory of root's group")
-    equal(t.cchv("exec", "-u", "user", "c", "sh", "-c", "echo $HOME", code=0).text, "/home/user\n", "HOME")
-    equal(t.cchv("exec", "-u", "12345", "c", "sh", "-c", "echo $HOME", code=0).text, "/\n", "HOME of the unknown")
+    check("root" not in t.cchv("exec", "-u", "games", "box", "id", code=0).text, "games has a group of root")
+    equal(t.cchv("exec", "-u", "games", "box", "ls", "/hidden").code, 1, "a directory of root's group")
+    equal(t.cchv("exec", "-u", "user", "box", "sh", "-c", "echo $HOME", code=0).text, "/home/user\n", "HOME")
+    equal(t.cchv("exec", "-u", "12345", "box", "sh", "-c", "echo $HOME", code=0).text, "/\n", "HOME of the unknown")
     for bad in ("nosuch", "root:nosuch", "user:"):
-        done = t.cchv("exec", "-u", bad, "c", "true")
+        done = t.cchv("exec", "-u", bad, "box", "true")
         check(done.code in (125, 126), f"user {bad}: {done!r}")
         holds(done.error, bad.rstrip(":").split(":")[-1])
 
@@ -130,106 +130,106 @@ def _id(text):
     return dict(part.split("=", 1) for part in text.split() if not part.startswith("groups"))
 
 
-@case(needs=("c",))
+@case(needs=("box",))
 def working_directory(t):
-    equal(t.cchv("exec", "-w", "/var/log", "c", "pwd", code=0).text, "/var/log\n", "pwd")
+    equal(t.cchv("exec", "-w", "/var/log", "box", "pwd", code=0).text, "/var/log\n", "pwd")
     for bad, code in (("/no/such/place", 127), ("/etc/passwd", 127)):
-        done = t.cchv("exec", "-w", bad, "c", "pwd")
+        done = t.cchv("exec", "-w", bad, "box", "pwd")
         check(done.code in (126, 127), f"cwd {bad}: {done!r}")
         holds(done.error, bad)
         equal(done.out, b"", "output")
-    check(t.cchv("exec", "-w", "relative", "c", "pwd").code in (125, 126, 127), "a relative directory is refused")
+    check(t.cchv("exec", "-w", "relative", "box", "pwd").code in (125, 126, 127), "a relative directory is refused")
     # As a user who may not enter it, and one who may.
-    check(t.cchv("exec", "-u", "user", "-w", "/root", "c", "pwd").code in (126, 127), "0700 of root for a user")
-    t.cchv.exec("c", "sh", "-c", "mkdir -p /tmp/mine && chown 1000 /tmp/mine && chmod 700 /tmp/mine")
-    equal(t.cchv("exec", "-u", "user", "-w", "/tmp/mine", "c", "pwd", code=0).text, "/tmp/mine\n", "a user's own 0700")
+    check(t.cchv("exec", "-u", "user", "-w", "/root", "box", "pwd").code in (126, 127), "0700 of root for a user")
+    t.cchv.exec("box", "sh", "-c", "mkdir -p /tmp/mine && chown 1000 /tmp/mine && chmod 700 /tmp/mine")
+    equal(t.cchv("exec", "-u", "user", "-w", "/tmp/mine", "box", "pwd", code=0).text, "/tmp/mine\n", "a user's own 0700")
 
 
-@case(needs=("c",), timeout=quick(120, 900))
+@case(needs=("box",), timeout=quick(120, 900))
 def execs_in_a_row(t):
     for i in range(quick(100, 1000)):
-        done = t.cchv("exec", "c", "sh", "-c", f"echo line {i}; exit {i % 200}")
+        done = t.cchv("exec", "box", "sh", "-c", f"echo line {i}; exit {i % 200}")
         equal((done.code, done.out), (i % 200, b"line %d\n" % i), "code and last line")
-    equal(t.cchv.exec("c", "probe", "zombies").text, "0\n", "zombies")
+    equal(t.cchv.exec("box", "probe", "zombies").text, "0\n", "zombies")
 
 
-@case(needs=("c",), timeout=120)
+@case(needs=("box",), timeout=120)
 def execs_at_once(t):
     def one(i):
-        return t.cchv("exec", "c", "sh", "-c", f"seq 1 1000; echo last {i}; exit {i}", timeout=90)
+        return t.cchv("exec", "box", "sh", "-c", f"seq 1 1000; echo last {i}; exit {i}", timeout=90)
     with concurrent.futures.ThreadPoolExecutor(20) as pool:
         for i, done in enumerate(pool.map(one, range(20))):
             equal((done.code, done.lines[-1], len(done.lines)), (i, f"last {i}", 1001), f"exec {i}")
 
 
-@case(needs=("c",), timeout=quick(180, 1800))
+@case(needs=("box",), timeout=quick(180, 1800))
 def echoes_at_once(t):
     def one(i):
         data = b"%08d" % i * 8192
-        return data == t.cchv("exec", "-i", "c", "cat", input=data, timeout=150, code=0).out
+        return data == t.cchv("exec", "-i", "box", "cat", input=data, timeout=150, code=0).out
     for _ in range(quick(1, 20)):
         with concurrent.futures.ThreadPoolExecutor(quick(25, 100)) as pool:
             equal(list(pool.map(one, range(quick(25, 100)))), [True] * quick(25, 100), "each answer is its input")
 
 
-@case(needs=("c",), timeout=quick(120, 600))
+@case(needs=("box",), timeout=quick(120, 600))
 def orphans_are_reaped(t):
     stop = threading.Event()
     codes = []
 
     def nines():
         while not stop.is_set():
-            codes.append(t.cchv("exec", "c", "sh", "-c", "exit 9").code)
+            codes.append(t.cchv("exec", "box", "sh", "-c", "exit 9").code)
     other = threading.Thread(target=nines)
     other.start()
     try:
         for _ in range(quick(10, 50)):
-            equal(t.cchv("exec", "c", "probe", "orphans", "10").code, 3, "its own code")
+            equal(t.cchv("exec", "box", "probe", "orphans", "10").code, 3, "its own code")
     finally:
         stop.set()
         other.join()
     equal(set(codes), {9}, "codes of another exec meanwhile")
-    wait_for(lambda: t.cchv.exec("c", "probe", "zombies").text == "0\n", 10, "no zombie is left")
+    wait_for(lambda: t.cchv.exec("box", "probe", "zombies").text == "0\n", 10, "no zombie is left")
 
 
-@case(needs=("c",))
+@case(needs=("box",))
 def killing_the_cli_ends_the_group(t):
     """SIGTERM to the command reaches the process; kill -9 of the command leaves nobody who could pass it on, but the
     end of its streams must not keep anything of ours busy."""
-    process = t.cchv.popen("exec", "c", "sh", "-c", "trap 'echo got TERM; exit 5' TERM; echo ready; while :; do sleep 0.1; done")
+    process = t.cchv.popen("exec", "box", "sh", "-c", "trap 'echo got TERM; exit 5' TERM; echo ready; while :; do sleep 0.1; done")
     equal(process.stdout.readline(), b"ready\n", "first line")
     process.send_signal(signal.SIGTERM)
     out, _ = process.communicate(timeout=30)
     equal((process.returncode, out), (5, b"got TERM\n"), "after SIGTERM")
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGUSR1):
-        process = t.cchv.popen("exec", "c", "probe", "signals", "1")
+        process = t.cchv.popen("exec", "box", "probe", "signals", "1")
         equal(process.stdout.readline(), b"ready\n", "first line")
         process.send_signal(number)
         out, _ = process.communicate(timeout=30)
         equal((process.returncode, out), (42, b"%d\n" % number), f"signal {number} is passed on")
 
 
-@case(needs=("c",))
+@case(needs=("box",))
 def killed_client_leaves_the_container_alone(t):
     for _ in range(quick(3, 20)):
-        process = t.cchv.popen("exec", "c", "probe", "count", "10")
+        process = t.cchv.popen("exec", "box", "probe", "count", "10")
         process.stdout.readline()
         process.kill()
         process.wait()
         process.stdout.close()
-    equal(t.cchv.exec("c", "echo", "alive").out, b"alive\n", "an exec afterwards")
+    equal(t.cchv.exec("box", "echo", "alive").out, b"alive\n", "an exec afterwards")
 
 
-@case(needs=("c",))
+@case(needs=("box",))
 def detached_exec(t):
     start = time.monotonic()
-    t.cchv("exec", "-d", "c", "sh", "-c", "sleep 1; touch /tmp/detached", code=0)
+    t.cchv("exec", "-d", "box", "sh", "-c", "sleep 1; touch /tmp/detached", code=0)
     check(time.monotonic() - start < 10, "exec -d waited")
-    wait_for(lambda: t.cchv("exec", "c", "test", "-e", "/tmp/detached").code == 0, 20, "the detached command's file")
-    equal(t.cchv("exec", "-d", "c", "nonexistent").code, 127, "a detached command that cannot run")
+    wait_for(lambda: t.cchv("exec", "box", "test", "-e", "/tmp/detached").code == 0, 20, "the detached command's file")
+    equal(t.cchv("exec", "-d", "box", "nonexistent").code, 127, "a detached command that cannot run")
 
 
-@case(needs=("c",))
+@case(needs=("box",))
 def an_exec_in_a_dead_container(t):
     t.start("dead", "sh", "-c", "exit 3")
     equal(t.cchv("wait", "dead").text, "3\n", "wait")
@@ -238,7 +238,7 @@ def an_exec_in_a_dead_container(t):
     holds(done.error, "dead")
 
 
-@case(needs=("c",), timeout=120)
+@case(needs=("box",), timeout=120)
 def pid_limit_holds(t):
     t.start("limited", "sleep", "1000", options=("--pids-limit", "64"))
     done = t.cchv("exec", "limited", "sh", "-c", "for i in $(seq 200); do sleep 5 & done; wait", timeout=90)

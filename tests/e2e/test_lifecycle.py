@@ -144,22 +144,22 @@ def all_of_the_limit_can_be_used(t):
     t.cchv.exec("most", "sh", "-c", "probe put /file 400000000 && cat /file > /dev/null; rm /file", timeout=120)
 
 
-@case(needs=("c",), timeout=120)
+@case(needs=("box",), timeout=120)
 def idle_vm_takes_little(t):
     """Memory on demand: a sleeping 2 GiB VM is far from 2 GiB, and the monitor is small."""
-    id = t.shared["c"]
+    id = t.shared["box"]
     total = resident_bytes(t.cchv.vmm(id)) + resident_bytes(t.cchv.qemu(id))
     check(total < 600 << 20, f"VMM and QEMU hold {total >> 20} MiB")
     check(resident_bytes(t.cchv.monitor(id)) < 30 << 20, "the monitor")
 
 
-@case(needs=("c",), timeout=120)
+@case(needs=("box",), timeout=120)
 def clock_and_randomness(t):
-    inside = int(t.cchv.exec("c", "date", "+%s").text)
+    inside = int(t.cchv.exec("box", "date", "+%s").text)
     check(abs(inside - time.time()) <= 2, f"the guest's clock is off by {inside - time.time():.1f} s")
-    ms, first = t.cchv.exec("c", "probe", "random").text.split()
+    ms, first = t.cchv.exec("box", "probe", "random").text.split()
     check(int(ms) < 1000, f"randomness after {ms} ms")
-    check(first != t.cchv.exec("c", "probe", "random").text.split()[1], "the same bytes twice")
+    check(first != t.cchv.exec("box", "probe", "random").text.split()[1], "the same bytes twice")
 
 
 @case(needs=("tiny",), timeout=150)

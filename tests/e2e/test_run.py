@@ -110,7 +110,7 @@ def read_only_root(t):
 def entrypoint_and_images_config(t):
     done = run(t, "--entrypoint", "echo", "tiny", "a", "b", code=0)
     equal(done.out, b"a b\n", "--entrypoint with words")
-    done = run(t, "--entrypoint", "", "tiny", "echo", "c", code=0)
+    done = run(t, "--entrypoint", "", "tiny", "echo", "box", code=0)
     equal(done.out, b"c\n", "--entrypoint ''")
     done = run(t, "tiny")
     check(done.code in (125, 127), f"an image without a command: {done!r}")
@@ -200,12 +200,12 @@ def vm_size_is_what_was_asked(t):
     equal(limit, 512 << 20, "limit of the cgroup")
 
 
-@case(needs=("c",), timeout=240)
+@case(needs=("box",), timeout=240)
 def defaults(t):
-    equal(int(t.cchv.exec("c", "nproc").text), min(os.cpu_count(), 4), "CPUs without a limit")
-    total = int(t.cchv.exec("c", "awk", "/^MemTotal/{print $2}", "/proc/meminfo").text) * 1024
+    equal(int(t.cchv.exec("box", "nproc").text), min(os.cpu_count(), 4), "CPUs without a limit")
+    total = int(t.cchv.exec("box", "awk", "/^MemTotal/{print $2}", "/proc/meminfo").text) * 1024
     check(total >= (2 << 30) * 0.97, f"memory without a limit: {total}")
-    text = t.cchv.exec("c", "sh", "-c", "cat /proc/1/comm; hostname; ls /dev | tr '\\n' ' '; df -k /dev/shm").text
+    text = t.cchv.exec("box", "sh", "-c", "cat /proc/1/comm; hostname; ls /dev | tr '\\n' ' '; df -k /dev/shm").text
     holds(text, "sleep\n")
     for node in ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm", "fd", "stdin", "stdout", "stderr"):
         check(f"{node} " in text, f"/dev/{node} is missing: {text}")

@@ -86,15 +86,15 @@ def callers_descriptors_do_not_leak(t):
     os.close(write)
 
 
-@case(needs=("c",))
+@case(needs=("box",))
 def vsock_is_closed_to_containers(t):
     """AF_VSOCK cannot be made in a container, by root and by anybody: the agent's door is not theirs."""
     for cid, port in ((1, 1024), (2, 1024), (2, 1023), (4294967295, 1024)):
-        holds(t.cchv.exec("c", "probe", "vsock", cid, port).text, "socket E")
-    holds(t.cchv("exec", "-u", "user", "c", "probe", "vsock", "2", "1024", code=0).text, "socket E")
+        holds(t.cchv.exec("box", "probe", "vsock", cid, port).text, "socket E")
+    holds(t.cchv("exec", "-u", "user", "box", "probe", "vsock", "2", "1024", code=0).text, "socket E")
 
 
-@case(needs=("c",))
+@case(needs=("box",))
 def container_is_confined(t):
     script = ("grep -E '^(CapBnd|CapEff|NoNewPrivs|Seccomp):' /proc/self/status; "
               "mknod /tmp/dev b 254 0 && echo made; head -c 1 /tmp/dev > /dev/null && echo read; "
@@ -102,19 +102,19 @@ def container_is_confined(t):
               "echo b > /proc/sysrq-trigger && echo sysrq; ls /proc/1/root/ > /dev/null; "
               "touch /proc/kcore && echo kcore; cat /proc/kcore 2>/dev/null | head -c 1 | wc -c; "
               "echo +cpu > /sys/fs/cgroup/cgroup.subtree_control && echo cgroup; probe reboot restart")
-    text = t.cchv("exec", "c", "sh", "-c", script).text
+    text = t.cchv("exec", "box", "sh", "-c", script).text
     for word in ("read", "mounted", "sysctl", "sysrq", "kcore", "cgroup"):
         check(f"{word}\n" not in text, f"{word} was possible: {text}")
     holds(text, "EPERM")
-    equal(t.cchv.exec("c", "echo", "alive").out, b"alive\n", "the container lives")
+    equal(t.cchv.exec("box", "echo", "alive").out, b"alive\n", "the container lives")
 
 
-@case(needs=("c",))
+@case(needs=("box",))
 def other_processes_are_not_seen(t):
-    text = t.cchv.exec("c", "sh", "-c", "ps -o pid,args").text
+    text = t.cchv.exec("box", "sh", "-c", "ps -o pid,args").text
     check("agent" not in text and "init" not in text.replace("sleep", ""), f"processes: {text}")
     check(len(text.splitlines()) <= 5, f"processes: {text}")
-    equal(t.cchv.exec("c", "cat", "/proc/1/comm").text, "sleep\n", "process 1")
+    equal(t.cchv.exec("box", "cat", "/proc/1/comm").text, "sleep\n", "process 1")
 
 
 @case(needs=("tiny",), timeout=quick(120, 400))
@@ -132,7 +132,7 @@ def console_flood_is_bounded(t):
     check(size < 16 << 20, f"logs of {size} bytes")
 
 
-@case(needs=("c",), timeout=120)
+@case(needs=("box",), timeout=120)
 def stranger_at_the_sockets(t):
     """Another user of the host reaches none of a VM's sockets."""
     script = ("import os, socket, sys\nos.setgid(65534); os.setuid(65534)\nfor p in sys.argv[1:]:\n"
@@ -155,10 +155,10 @@ def vmm_and_helpers_have_no_core_dumps(t):
             holds(file.read(), "NoNewPrivs:\t1")
 
 
-@case(needs=("c",), timeout=150)
+@case(needs=("box",), timeout=150)
 def idle_is_idle(t):
     """A sleeping container costs nobody of ours any CPU time."""
-    id = t.shared["c"]
+    id = t.shared["box"]
     pids_ = [t.cchv.monitor(id), t.cchv.vmm(id)]
 
     def switches(pid):

@@ -20,114 +20,114 @@ def check_stream(t, stream, seed, size):
     equal(done.stdout, f"{size} ok\n", "the stream")
 
 
-@case(needs=("c",), timeout=quick(120, 1800))
+@case(needs=("box",), timeout=quick(120, 1800))
 def bulk_stdout(t):
-    process = t.cchv.popen("exec", "c", "probe", "gen", BULK, 7)
+    process = t.cchv.popen("exec", "box", "probe", "gen", BULK, 7)
     check_stream(t, process.stdout, 7, BULK)
     equal(process.wait(60), 0, "code")
 
 
-@case(needs=("c",), timeout=quick(120, 1800))
+@case(needs=("box",), timeout=quick(120, 1800))
 def bulk_stdin(t):
     source = subprocess.Popen([t.probe, "gen", str(BULK), "9"], stdout=subprocess.PIPE)
-    done = t.cchv("exec", "-i", "c", "probe", "check", 9, stdin=source.stdout, timeout=1800, code=0)
+    done = t.cchv("exec", "-i", "box", "probe", "check", 9, stdin=source.stdout, timeout=1800, code=0)
     equal(done.text, f"{BULK} ok\n", "what arrived")
     equal(source.wait(), 0, "the source")
 
 
-@case(needs=("c",), timeout=quick(120, 1800))
+@case(needs=("box",), timeout=quick(120, 1800))
 def bulk_both_ways_at_once(t):
     size = quick(16 << 20, 1 << 30)
     source = subprocess.Popen([t.probe, "gen", str(size), "4"], stdout=subprocess.PIPE)
-    process = t.cchv.popen("exec", "-i", "c", "cat", stdin=source.stdout)
+    process = t.cchv.popen("exec", "-i", "box", "cat", stdin=source.stdout)
     source.stdout.close()
     check_stream(t, process.stdout, 4, size)
     equal((process.wait(60), source.wait(60)), (0, 0), "codes")
 
 
-@case(needs=("c",), timeout=quick(120, 1800))
+@case(needs=("box",), timeout=quick(120, 1800))
 def two_streams_stay_apart(t):
     size = quick(8 << 20, 256 << 20)
     with tempfile.TemporaryFile() as errors:
-        process = t.cchv.popen("exec", "c", "probe", "gen2", size, stderr=errors)
+        process = t.cchv.popen("exec", "box", "probe", "gen2", size, stderr=errors)
         check_stream(t, process.stdout, 1, size)
         equal(process.wait(60), 0, "code")
         errors.seek(0)
         check_stream(t, errors, 2, size)
-    done = t.cchv.exec("c", "sh", "-c", "echo o; echo e >&2")
+    done = t.cchv.exec("box", "sh", "-c", "echo o; echo e >&2")
     equal((done.out, done.err), (b"o\n", b"e\n"), "one line each")
 
 
-@case(needs=("c",), timeout=quick(180, 900))
+@case(needs=("box",), timeout=quick(180, 900))
 def end_of_a_burst_on_stderr(t):
     for i in range(quick(20, 200)):
-        done = t.cchv.exec("c", "sh", "-c", "seq 1 200000 >&2")
+        done = t.cchv.exec("box", "sh", "-c", "seq 1 200000 >&2")
         equal((hashlib.sha256(done.err).hexdigest(), done.out), (SEQ, b""), f"round {i}: {len(done.err)} bytes")
     for i in range(quick(5, 100)):
-        done = t.cchv.exec("c", "sh", "-c", "seq 1 200000 | tee /dev/stderr")
+        done = t.cchv.exec("box", "sh", "-c", "seq 1 200000 | tee /dev/stderr")
         equal([hashlib.sha256(b).hexdigest() for b in (done.out, done.err)], [SEQ, SEQ], f"round {i}, both streams")
 
 
-@case(needs=("c",), timeout=90)
+@case(needs=("box",), timeout=90)
 def all_byte_values(t):
     data = bytes(range(256)) * 4096
-    equal(t.cchv.exec("c", "cat", input=data).out, data, "1 MiB of all byte values")
+    equal(t.cchv.exec("box", "cat", input=data).out, data, "1 MiB of all byte values")
 
 
-@case(needs=("c",), timeout=90)
+@case(needs=("box",), timeout=90)
 def input_of_every_length_ends_once(t):
     for size in (0, 1, 3, 4095, 4096, 65535, 65536, 65537, 1 << 20):
-        done = t.cchv.exec("c", "probe", "eof", input=b"x" * size)
+        done = t.cchv.exec("box", "probe", "eof", input=b"x" * size)
         equal(done.text, f"{size} eof eof\n", f"{size} bytes of input")
-    done = t.cchv("exec", "-i", "c", "probe", "eof", stdin=subprocess.DEVNULL, code=0, timeout=20)
+    done = t.cchv("exec", "-i", "box", "probe", "eof", stdin=subprocess.DEVNULL, code=0, timeout=20)
     equal(done.text, "0 eof eof\n", "/dev/null as input")
 
 
-@case(needs=("c",), timeout=90)
+@case(needs=("box",), timeout=90)
 def answers_after_the_end_of_input(t):
     data = b"".join(b"%d\n" % i for i in range(1, quick(200001, 1000001)))
-    done = t.cchv.exec("c", "sh", "-c", "sort -rn | head -1", input=data)
+    done = t.cchv.exec("box", "sh", "-c", "sort -rn | head -1", input=data)
     equal(done.out, b"%d\n" % quick(200000, 1000000), "the largest, known only after the end")
-    done = t.cchv.exec("c", "sh", "-c", "wc -c; sleep 2; echo after-eof", input=bytes(3 << 20))
+    done = t.cchv.exec("box", "sh", "-c", "wc -c; sleep 2; echo after-eof", input=bytes(3 << 20))
     equal(done.lines, ["3145728", "after-eof"], "output long after the end of input")
 
 
-@case(needs=("c",), timeout=60)
+@case(needs=("box",), timeout=60)
 def input_that_nobody_reads(t):
     """A process that ends without reading is no failure of the command, however much was still to come."""
-    done = t.cchv("exec", "-i", "c", "sh", "-c", "echo done; exit 4", input=bytes(8 << 20))
+    done = t.cchv("exec", "-i", "box", "sh", "-c", "echo done; exit 4", input=bytes(8 << 20))
     equal((done.code, done.out), (4, b"done\n"), "process that does not read")
-    done = t.cchv("exec", "-i", "c", "head", "-c", "5", input=b"0123456789" * 1000000, code=0)
+    done = t.cchv("exec", "-i", "box", "head", "-c", "5", input=b"0123456789" * 1000000, code=0)
     equal(done.out, b"01234", "process that reads five bytes")
     # Input that stays open and silent does not keep the command from ending either.
     read, write = os.pipe()
-    done = t.cchv("exec", "-i", "c", "true", stdin=read, code=0, timeout=20)
+    done = t.cchv("exec", "-i", "box", "true", stdin=read, code=0, timeout=20)
     os.close(read)
     os.close(write)
 
 
-@case(needs=("c",), timeout=60)
+@case(needs=("box",), timeout=60)
 def reader_that_leaves(t):
-    process = t.cchv.popen("exec", "c", "sh", "-c", "seq 1 100000; echo done > /tmp/left; exit 6")
+    process = t.cchv.popen("exec", "box", "sh", "-c", "seq 1 100000; echo done > /tmp/left; exit 6")
     equal(process.stdout.readline(), b"1\n", "first line")
     process.stdout.close()
     equal(process.wait(40), 6, "the process goes on without SIGPIPE, to its own code")
-    equal(t.cchv.exec("c", "cat", "/tmp/left").out, b"done\n", "it came to its end")
+    equal(t.cchv.exec("box", "cat", "/tmp/left").out, b"done\n", "it came to its end")
 
 
-@case(needs=("c",), timeout=quick(120, 900))
+@case(needs=("box",), timeout=quick(120, 900))
 def slow_reader(t):
     """It slows the writer, keeps memory bounded, and delays nobody else."""
     size = quick(256 << 20, 1 << 30)
-    process = t.cchv.popen("exec", "c", "probe", "gen", size, 3)
+    process = t.cchv.popen("exec", "box", "probe", "gen", size, 3)
     process.stdout.read(100)
     time.sleep(quick(3, 10))
     start = time.monotonic()
     for i in range(3):
-        equal(t.cchv.exec("c", "echo", "ok").out, b"ok\n", "another exec")
+        equal(t.cchv.exec("box", "echo", "ok").out, b"ok\n", "another exec")
     check((time.monotonic() - start) / 3 < 10, "another exec took more than ten seconds")
     check(resident_bytes(process.pid) < 64 << 20, f"the command holds {resident_bytes(process.pid)} bytes")
-    monitor = t.cchv.monitor(t.shared["c"])
+    monitor = t.cchv.monitor(t.shared["box"])
     check(resident_bytes(monitor) < 64 << 20, f"the monitor holds {resident_bytes(monitor)} bytes")
     rest = subprocess.Popen([t.probe, "check", "3"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     # The first 100 bytes are read already: give them to the checker too.
@@ -140,32 +140,32 @@ def slow_reader(t):
     equal((process.wait(60), rest.wait()), (0, 0), "codes")
 
 
-@case(needs=("c",), timeout=60)
+@case(needs=("box",), timeout=60)
 def grandchild_that_holds_the_pipe(t):
     for terminal in ((), ("-t",)):
         start = time.monotonic()
-        done = t.cchv("exec", *terminal, "c", "sh", "-c", "trap '' HUP; sleep 60 & echo up", timeout=40)
+        done = t.cchv("exec", *terminal, "box", "sh", "-c", "trap '' HUP; sleep 60 & echo up", timeout=40)
         equal((done.code, done.out.strip()), (0, b"up"), "code and output")
         check(time.monotonic() - start < 20, "the exec waited for its grandchild")
-        t.cchv.exec("c", "rm", "-f", "/tmp/alive")
-        t.cchv("exec", *terminal, "c", "sh", "-c", "trap '' HUP; (sleep 2; echo late; touch /tmp/alive) & echo s",
+        t.cchv.exec("box", "rm", "-f", "/tmp/alive")
+        t.cchv("exec", *terminal, "box", "sh", "-c", "trap '' HUP; (sleep 2; echo late; touch /tmp/alive) & echo s",
                code=0, timeout=40)
-        wait_for(lambda: t.cchv("exec", "c", "test", "-e", "/tmp/alive").code == 0, 30,
+        wait_for(lambda: t.cchv("exec", "box", "test", "-e", "/tmp/alive").code == 0, 30,
                  "the grandchild outlives its write")
 
 
-@case(needs=("c",), timeout=60)
+@case(needs=("box",), timeout=60)
 def output_into_a_full_disk(t):
     """/dev/full in place of a file: the bytes are lost, and somebody says so."""
     with open("/dev/full", "wb") as full:
-        done = t.cchv("exec", "c", "sh", "-c", "seq 1 100000; exit 0", stdout=full, timeout=40)
+        done = t.cchv("exec", "box", "sh", "-c", "seq 1 100000; exit 0", stdout=full, timeout=40)
     check(done.code in (0, 125), f"output into a full disk: {done!r}")
-    equal(t.cchv.exec("c", "echo", "alive").out, b"alive\n", "an exec afterwards")
+    equal(t.cchv.exec("box", "echo", "alive").out, b"alive\n", "an exec afterwards")
 
 
-@case(needs=("c",), timeout=60)
+@case(needs=("box",), timeout=60)
 def lines_arrive_while_it_runs(t):
-    process = t.cchv.popen("exec", "-i", "c", "probe", "echo", stdin=subprocess.PIPE)
+    process = t.cchv.popen("exec", "-i", "box", "probe", "echo", stdin=subprocess.PIPE)
     for i in range(50):
         process.stdin.write(b"line %d\n" % i)
         process.stdin.flush()
@@ -174,13 +174,13 @@ def lines_arrive_while_it_runs(t):
     equal((process.wait(30), process.stdout.read()), (0, b""), "end")
 
 
-@case(needs=("c",), timeout=60)
+@case(needs=("box",), timeout=60)
 def standard_descriptors_closed_by_the_caller(t):
     for close in (">&-", "<&-", "2>&-", "<&- >&- 2>&-"):
-        line = " ".join(f"'{w}'" for w in t.cchv.argv("exec", "-i", "c", "sh", "-c", "exit 7"))
+        line = " ".join(f"'{w}'" for w in t.cchv.argv("exec", "-i", "box", "sh", "-c", "exit 7"))
         done = subprocess.run(["sh", "-c", f"{line} {close}"], capture_output=True, timeout=40)
         check(done.returncode in (7, 125), f"with {close}: code {done.returncode}, {done.stderr!r}")
-    equal(t.cchv.exec("c", "echo", "alive").out, b"alive\n", "an exec afterwards")
+    equal(t.cchv.exec("box", "echo", "alive").out, b"alive\n", "an exec afterwards")
 
 
 @case(needs=("tiny",), timeout=120)

@@ -59,10 +59,10 @@ class Terminal:
         return code
 
 
-@case(needs=("c",))
+@case(needs=("box",))
 def size_from_the_first_byte(t):
     for rows, cols in ((37, 123), (1, 1), (50, 200)):
-        terminal = Terminal(t.cchv, "exec", "-it", "c", "stty", "size", rows=rows, cols=cols)
+        terminal = Terminal(t.cchv, "exec", "-it", "box", "stty", "size", rows=rows, cols=cols)
         equal(terminal.end(), 0, "code")
         equal(terminal.seen, b"%d %d\r\n" % (rows, cols), "size")
 
@@ -75,9 +75,9 @@ def size_of_init(t):
     equal(terminal.seen, b"41 77\r\n", "size")
 
 
-@case(needs=("c",))
+@case(needs=("box",))
 def resize_reaches_the_process(t):
-    terminal = Terminal(t.cchv, "exec", "-it", "c", "probe", "size", "3", rows=30, cols=90)
+    terminal = Terminal(t.cchv, "exec", "-it", "box", "probe", "size", "3", rows=30, cols=90)
     terminal.until(b"30 90\r\n")
     for rows, cols in ((50, 200), (1, 1), (65535, 65535)):
         terminal.resize(rows, cols)
@@ -85,30 +85,30 @@ def resize_reaches_the_process(t):
     equal(terminal.end(), 0, "code")
 
 
-@case(needs=("c",))
+@case(needs=("box",))
 def line_discipline_and_raw_bytes(t):
-    equal(t.cchv("exec", "-t", "c", "printf", "a\\n", code=0).out, b"a\r\n", "LF becomes CR LF")
-    equal(t.cchv("exec", "-t", "c", "sh", "-c", "stty -onlcr; printf 'a\\n'", code=0).out, b"a\n", "-onlcr")
-    equal(t.cchv("exec", "-t", "c", "sh", "-c", "echo o; echo e >&2", code=0).out, b"o\r\ne\r\n", "one stream for both")
+    equal(t.cchv("exec", "-t", "box", "printf", "a\\n", code=0).out, b"a\r\n", "LF becomes CR LF")
+    equal(t.cchv("exec", "-t", "box", "sh", "-c", "stty -onlcr; printf 'a\\n'", code=0).out, b"a\n", "-onlcr")
+    equal(t.cchv("exec", "-t", "box", "sh", "-c", "echo o; echo e >&2", code=0).out, b"o\r\ne\r\n", "one stream for both")
     size = quick(4 << 20, 256 << 20)
-    process = t.cchv.popen("exec", "-t", "c", "sh", "-c", f"stty raw; probe gen {size} 8")
+    process = t.cchv.popen("exec", "-t", "box", "sh", "-c", f"stty raw; probe gen {size} 8")
     done = subprocess.run([t.probe, "check", "8"], stdin=process.stdout, capture_output=True, text=True)
     equal((done.stdout, process.wait(30)), (f"{size} ok\n", 0), "raw output of a terminal, to its last byte")
 
 
-@case(needs=("c",))
+@case(needs=("box",))
 def keys_pass_in_raw_mode(t):
     keys = bytes([3, 4, 26, 28, 0, 255, 17, 19, 13, 10, 127])
-    terminal = Terminal(t.cchv, "exec", "-it", "c", "sh", "-c", f"stty raw -echo; echo ready; head -c {len(keys)} | xxd -p")
+    terminal = Terminal(t.cchv, "exec", "-it", "box", "sh", "-c", f"stty raw -echo; echo ready; head -c {len(keys)} | xxd -p")
     terminal.until(b"ready")
     terminal.send(keys)
     terminal.until(keys.hex().encode())
     equal(terminal.end(), 0, "code")
 
 
-@case(needs=("c",))
+@case(needs=("box",))
 def interactive_shell(t):
-    terminal = Terminal(t.cchv, "exec", "-it", "c", "sh")
+    terminal = Terminal(t.cchv, "exec", "-it", "box", "sh")
     terminal.send(b"echo $((6*7))\n")
     terminal.until(b"42\r\n")
     terminal.send(b"tty; sleep 100\n")
@@ -124,33 +124,33 @@ def interactive_shell(t):
     equal(terminal.end(), 9, "code of the shell")
 
 
-@case(needs=("c",))
+@case(needs=("box",))
 def end_of_input_on_a_terminal(t):
-    terminal = Terminal(t.cchv, "exec", "-it", "c", "cat")
+    terminal = Terminal(t.cchv, "exec", "-it", "box", "cat")
     terminal.send(b"abc\n")
     terminal.until(b"abc\r\nabc\r\n")
     terminal.send(b"\x04")
     equal(terminal.end(), 0, "code")
 
 
-@case(needs=("c",))
+@case(needs=("box",))
 def the_callers_terminal_is_given_back(t):
-    terminal = Terminal(t.cchv, "exec", "-it", "c", "true")
+    terminal = Terminal(t.cchv, "exec", "-it", "box", "true")
     before = termios.tcgetattr(terminal.master)
     terminal.process.wait(30)
     equal(termios.tcgetattr(terminal.master)[:4], before[:4], "its settings after the command")
     terminal.end()
 
 
-@case(needs=("c",))
+@case(needs=("box",))
 def closing_the_terminal_hangs_up(t):
     """The end of the caller's terminal is SIGHUP for the command, and so for the process."""
-    terminal = Terminal(t.cchv, "exec", "-it", "c", "sh", "-c", "echo $$ > /tmp/hup; echo ready; exec sleep 500")
+    terminal = Terminal(t.cchv, "exec", "-it", "box", "sh", "-c", "echo $$ > /tmp/hup; echo ready; exec sleep 500")
     terminal.until(b"ready")
-    pid = t.cchv.exec("c", "cat", "/tmp/hup").text.strip()
+    pid = t.cchv.exec("box", "cat", "/tmp/hup").text.strip()
     terminal.process.send_signal(signal.SIGHUP)
     check(terminal.end() != 0, "the end by a signal is no success")
-    wait_for(lambda: t.cchv("exec", "c", "kill", "-0", pid).code != 0, 20, "the process has ended")
+    wait_for(lambda: t.cchv("exec", "box", "kill", "-0", pid).code != 0, 20, "the process has ended")
 
 
 @case(needs=("tiny",), timeout=quick(150, 900))
