@@ -60,10 +60,11 @@ class Whiteouts(LayerCase):
 
     def test_through_a_link(self):
         """/bin is a link to usr/bin: what upper layers do in bin/ they do in usr/bin/, also after the link changes."""
-        lower = [("usr/bin", {"type": "d"}), ("usr/bin/a", {}), ("usr/bin/b", {}), ("bin", {"type": "l", "link": "usr/bin"}),
-                 ("abs", {"type": "l", "link": "/usr/bin"}), ("dangling", {"type": "l", "link": "/made/later"})]
-        upper = [("bin/.wh.a", {}), ("bin/c", {"data": b"c"}), ("abs/d", {"data": b"d"}), ("dangling/e", {"data": b"e"}),
-                 ("bin", {"type": "d"}), ("bin/own", {})]
+        lower = [("usr/bin", {"type": "d"}), ("usr/bin/a", {}), ("usr/bin/b", {}),
+                 ("bin", {"type": "l", "link": "usr/bin"}), ("abs", {"type": "l", "link": "/usr/bin"}),
+                 ("dangling", {"type": "l", "link": "/made/later"})]
+        upper = [("bin/.wh.a", {}), ("bin/c", {"data": b"c"}), ("abs/d", {"data": b"d"}),
+                 ("dangling/e", {"data": b"e"}), ("bin", {"type": "d"}), ("bin/own", {})]
         with self.layers(lower, upper) as image, self.mounted(image) as root:
             self.assertEqual(sorted(os.listdir(f"{root}/usr/bin")), ["b", "c", "d"])
             self.assertEqual(os.listdir(f"{root}/made/later"), ["e"])
@@ -95,12 +96,14 @@ class Merging(LayerCase):
             self.assertFalse(os.path.exists(f"{root}/d4/9"))
 
     def test_link_to_lower_layer(self):
-        with self.layers([("a", {"data": b"x"})], [("b", {"type": "h", "link": "./a"}), ("a", {"type": "h", "link": "a"})],
+        with self.layers([("a", {"data": b"x"})],
+                         [("b", {"type": "h", "link": "./a"}), ("a", {"type": "h", "link": "a"})],
                          [("c", {"type": "h", "link": "/b"})]) as image, self.mounted(image) as root:
             self.assertEqual(os.stat(f"{root}/c").st_nlink, 3)
 
     def test_types_change(self):
-        layers = ([("x", {"type": "d"}), ("x/deep/er", {}), ("y", {"data": b"file"}), ("z", {"type": "l", "link": "y"})],
+        layers = ([("x", {"type": "d"}), ("x/deep/er", {}), ("y", {"data": b"file"}),
+                   ("z", {"type": "l", "link": "y"})],
                   [("x", {"data": b"now a file"}), ("y", {"type": "d"}), ("y/in", {}), ("z", {"data": b"no link"})],
                   [("x", {"type": "p"}), ("y", {"type": "l", "link": "x"})])
         with self.layers(*layers) as image, self.mounted(image) as root:
@@ -114,12 +117,13 @@ class Merging(LayerCase):
         directory that is only written into keeps its own; parents nobody describes are root's, of the epoch."""
         xattr = {"SCHILY.xattr.user.low": "1"}
         layers = ([("d", {"type": "d", "mode": 0o700, "owner": (1, 1), "mtime": 111, "pax": xattr}), ("d/a", {}),
-                   ("k", {"type": "d", "mode": 0o711, "mtime": 222}), ("./", {"type": "d", "mode": 0o750, "mtime": 333})],
+                   ("k", {"type": "d", "mode": 0o711, "mtime": 222}),
+                   ("./", {"type": "d", "mode": 0o750, "mtime": 333})],
                   [("d", {"type": "d", "mode": 0o755, "owner": (2, 2), "mtime": 444}), ("k/b", {}), ("p/q/r", {})])
         with self.layers(*layers) as image, self.mounted(image) as root:
             st = os.stat(f"{root}/d")
-            self.assertEqual((oct(st.st_mode), st.st_uid, st.st_mtime, os.listdir(f"{root}/d"), os.listxattr(f"{root}/d")),
-                             (oct(0o40755), 2, 444, ["a"], []))
+            self.assertEqual((oct(st.st_mode), st.st_uid, st.st_mtime), (oct(0o40755), 2, 444))
+            self.assertEqual((os.listdir(f"{root}/d"), os.listxattr(f"{root}/d")), (["a"], []))
             st = os.stat(f"{root}/k")
             self.assertEqual((oct(st.st_mode), st.st_mtime), (oct(0o40711), 222))
             st = os.stat(f"{root}/p/q")
@@ -182,7 +186,8 @@ class Hostile(LayerCase):
         for link in (f"{self.outside}/secret", f"../../../..{self.outside}/secret", "l/secret", "d", "missing"):
             with self.subTest(link=link):
                 self.fails(PROTOCOL, "hard link", function=lambda k=link: self.layers(
-                    [("l", {"type": "l", "link": self.outside}), ("d", {"type": "d"}), ("h", {"type": "h", "link": k})]))
+                    [("l", {"type": "l", "link": self.outside}), ("d", {"type": "d"}),
+                     ("h", {"type": "h", "link": k})]))
 
     def test_write_through_a_link_that_is_a_file(self):
         """An entry replaces a link of its own name; it does not follow it."""
@@ -372,7 +377,8 @@ class Oci(LayoutCase):
 
     def test_malformed(self):
         good = self.image([("a", {})])
-        cases = [("not json", b"{", PROTOCOL), ("no manifests", b"{}", PROTOCOL), ("null", b'{"manifests":null}', PROTOCOL),
+        cases = [("not json", b"{", PROTOCOL), ("no manifests", b"{}", PROTOCOL),
+                 ("null", b'{"manifests":null}', PROTOCOL),
                  ("empty", b'{"manifests":[]}', NOT_FOUND), ("no digest", b'{"manifests":[{}]}', PROTOCOL),
                  ("sha512", b'{"manifests":[{"digest":"sha512:00"}]}', UNSUPPORTED),
                  ("a path", b'{"manifests":[{"digest":"sha256:../../../etc/passwd"}]}', PROTOCOL)]
