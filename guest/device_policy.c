@@ -20,10 +20,13 @@ struct policy {
 	struct bpf_insn *code;
 	size_t count;
 	int full;
+	int closed; /* a rule without conditions has decided: the kernel refuses a program with code behind it */
 };
 
 static void emit(struct policy *p, uint8_t code, uint8_t dst, uint8_t src, int16_t off, int32_t imm)
 {
+	if (p->closed)
+		return;
 	if (p->count == DEVICE_POLICY_MAX) {
 		p->full = 1;
 		return;
@@ -57,7 +60,7 @@ static int matches_everything(const struct spec_device_rule *rule)
 /* r2: access, r3: type, r4: major, r5: minor */
 static void add_rule(struct policy *p, const struct spec_device_rule *rule)
 {
-	size_t start = p->count;
+	size_t start = p->count, conditions;
 
 	if (rule->type != 'a')
 		jump_out(p, BPF_JNE, BPF_REG_3, rule->type == 'b' ? BPF_DEVCG_DEV_BLOCK : BPF_DEVCG_DEV_CHAR);
@@ -72,9 +75,11 @@ static void add_rule(struct policy *p, const struct spec_device_rule *rule)
 		jump_out(p, BPF_JNE, BPF_REG_4, (int32_t)rule->major);
 	if (rule->minor >= 0)
 		jump_out(p, BPF_JNE, BPF_REG_5, (int32_t)rule->minor);
+	conditions = p->count;
 	emit(p, BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_0, 0, 0, rule->allow);
 	emit(p, BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
 	close_rule(p, start);
+	p->closed |= conditions == start;
 }
 
 static void add_prologue(struct policy *p)
