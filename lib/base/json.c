@@ -320,19 +320,36 @@ int json_append(struct json *array, struct json *child)
 	return json_node_add(array, NULL, child);
 }
 
+struct json *json_edit(struct json *object, const char *key, enum json_type type)
+{
+	struct json_item *item = object ? find_item(object, key, strlen(key)) : NULL;
+
+	if (item && item->value->type == type)
+		return item->value;
+	if (!object || (item && item->value->type != JSON_NULL) || json_set(object, key, json_node(type)) < 0)
+		return NULL;
+	return find_item(object, key, strlen(key))->value;
+}
+
+int json_remove_at(struct json *container, size_t index)
+{
+	struct json_item *item;
+
+	if (!container || index >= container->count)
+		return 0;
+	item = &container->items[index];
+	json_free(item->value);
+	free(item->key);
+	memmove(item, item + 1, (container->count - index - 1) * sizeof(*item));
+	container->count--;
+	return 1;
+}
+
 int json_remove(struct json *object, const char *key)
 {
 	struct json_item *item = find_item(object, key, strlen(key));
-	size_t index;
 
-	if (!item)
-		return 0;
-	index = (size_t)(item - object->items);
-	json_free(item->value);
-	free(item->key);
-	memmove(item, item + 1, (object->count - index - 1) * sizeof(*item));
-	object->count--;
-	return 1;
+	return item ? json_remove_at(object, (size_t)(item - object->items)) : 0;
 }
 
 int json_set_u64(struct json *object, const char *key, uint64_t value)

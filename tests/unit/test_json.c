@@ -170,3 +170,24 @@ TEST(every_failed_allocation_is_reported)
 	}
 	CHECK(succeeded);
 }
+
+TEST(members_are_edited_in_place)
+{
+	cleanup_json struct json *root = json_new_object();
+	struct json *list = json_edit(json_edit(root, "a", JSON_OBJECT), "list", JSON_ARRAY);
+	struct buf text = BUF_INIT(100);
+
+	CHECK(list);
+	json_append(list, json_new_u64(1));
+	json_append(list, json_new_u64(2));
+	CHECK(json_edit(json_edit(root, "a", JSON_OBJECT), "list", JSON_ARRAY) == list);
+	CHECK(!json_edit(root, "a", JSON_ARRAY));
+	CHECK(!json_edit(NULL, "a", JSON_OBJECT));
+	json_set(root, "n", json_new_null());
+	CHECK(json_edit(root, "n", JSON_OBJECT));
+	CHECK_INT(json_remove_at(list, 0), 1);
+	CHECK_INT(json_remove_at(list, 1), 0);
+	CHECK_INT(json_print(root, 0, &text), 0);
+	CHECK_STR(buf_string(&text), "{\"a\":{\"list\":[2]},\"n\":{}}");
+	buf_free(&text);
+}
