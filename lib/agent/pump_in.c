@@ -315,3 +315,8 @@ int pump_in_is_closed(const struct pump_in *pump)
 {
 	return pump->socket < 0;
 }
+
+int pump_in_get_socket(const struct pump_in *pump)
+{
+	return pump->socket;
+}

@@ -37,5 +37,6 @@ void pump_in_remove_source(struct pump_in_source *source);   /* what was read fr
 void pump_in_finish(struct pump_in *pump);
 uint64_t pump_in_sent(const struct pump_in *pump);
 int pump_in_is_closed(const struct pump_in *pump);
+int pump_in_get_socket(const struct pump_in *pump);           /* lent */
 
 #endif

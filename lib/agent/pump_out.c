@@ -174,10 +174,29 @@ static int move_chunk(struct pump_out *pump)
 	return r >= 0 ? r : copy_chunk(pump);
 }
 
+/* 1: there may be more. */
+static int move(struct pump_out *pump)
+{
+	struct pipe_guard guard;
+	int more = 1;
+
+	pipe_guard_begin(&guard);
+	for (int i = 0; i < TURNS && more; i++)
+		more = move_chunk(pump);
+	pipe_guard_end(&guard);
+	end_if_done(pump);
+	pump->hooks.moved(pump->user_data);
+	return more;
+}
+
+int pump_out_drain(struct pump_out *pump)
+{
+	return pump->socket_source && !pump->waiting.len && move(pump);
+}
+
 static void on_socket(uint32_t events, void *user_data)
 {
 	struct pump_out *pump = user_data;
-	struct pipe_guard guard;
 
 	(void)events;
 	/* A muted socket still tells of a hang-up: what waits goes first, and the sink is listened to. */
@@ -186,12 +205,7 @@ static void on_socket(uint32_t events, void *user_data)
 		pump->socket_source = NULL;
 		return;
 	}
-	pipe_guard_begin(&guard);
-	for (int i = 0; i < TURNS && move_chunk(pump); i++)
-		continue;
-	pipe_guard_end(&guard);
-	end_if_done(pump);
-	pump->hooks.moved(pump->user_data);
+	move(pump);
 }
 
 static void on_sink(uint32_t events, void *user_data)

@@ -36,6 +36,8 @@ int pump_out_new(struct loop *loop, struct pump_scratch *scratch, int socket, in
                  const struct pump_out_hooks *hooks, void *user_data, struct pump_out **ret_pump, cchv_error **err);
 void pump_out_free(struct pump_out *pump);        /* NULL is fine */
 
+/* Move now what is there, as the loop would: 1 when something may be left. Calls moved, which may free the pump. */
+int pump_out_drain(struct pump_out *pump);
 uint64_t pump_out_received(const struct pump_out *pump);
 uint64_t pump_out_lost(const struct pump_out *pump);        /* discarded since the sink's reader left */
 int pump_out_has_ended(const struct pump_out *pump);        /* everything passed on, both sides closed */

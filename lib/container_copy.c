@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copying files in and out: the agent packs or unpacks a tar stream in the container's mounts, as a process whose
+ * stdin or stdout the stream is. Enters: a path, an fd. Leaves: the stream.
+ */
+#include "exec.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "base/export.h"
+#include "stdio_config.h"
+
+#define UNDO_MS 5000
+
+/* A process that tells its failure by its exit code: an errno that it leaves with. */
+static int judge(const struct exec *exec, const char *what, const char *path, cchv_error **err)
+{
+	if (exec->gone)
+		return err_set(err, exec->gone, 0, "%s '%s': %s", what, path,
+		               exec->gone_text ? exec->gone_text : "the VM has ended");
+	if (exec->signal)
+		return err_set_from(err, CCHV_ERR_GUEST, CCHV_ORIGIN_GUEST, 0, "%s '%s': killed by signal %d",
+		                    what, path,
+		                    exec->signal);
+	if (exec->exit_code == 0)
+		return CCHV_OK;
+	return err_set_from(err, err_code_of_errno(exec->exit_code) == CCHV_ERR_SYSTEM ? CCHV_ERR_GUEST
+	                    : err_code_of_errno(exec->exit_code), CCHV_ORIGIN_GUEST, exec->exit_code,
+	        "%s '%s': %s",
+	                    what, path, strerror(exec->exit_code));
+}
+
+/* Its time ran out, or the other side is broken: end it, and let its record go. */
+static void give_up(struct exec *exec)
+{
+	struct json *params = exec_params(exec);
+
+	json_set_string(params, "scope", "group");
+	json_set_u64(params, "signal", 9);
+	guest_call(exec->vm, "exec.signal", params, clock_deadline(UNDO_MS), NULL, NULL);
+}
+
+static int wait_for_end(struct exec *exec, uint64_t deadline, cchv_error **err)
+{
+	int r = CCHV_OK;
+
+	while (r == CCHV_OK && exec->listed && exec->phase != EXEC_ENDED)
+		r = vm_serve(exec->vm, deadline, err);
+	if (exec->phase == EXEC_ENDED)
+		cchv_error_free(err ? steal(err) : NULL);
+	else if (exec->listed)
+		give_up(exec);
+	return exec->phase == EXEC_ENDED ? CCHV_OK : r < 0 ? r : err_set(err, CCHV_ERR_STATE, 0,
+	                                                                 "the VM was let go of");
+}
+
+/* The bytes that the reader's side did not take are a failure here: the copy would be cut short. */
+static int check_lost(const struct exec *exec, const char *what, const char *path, cchv_error **err)
+{
+	if (!exec->streams[CCHV_STDOUT].lost)
+		return CCHV_OK;
+	return err_set(err, CCHV_ERR_SYSTEM, EPIPE, "%s '%s': the fd took no more", what, path);
+}
+
+/* Its output may be still on its way to a slow fd when its end is known. */
+static int wait_for_output(struct exec *exec, uint64_t deadline, cchv_error **err)
+{
+	int r = CCHV_OK;
+
+	while (r == CCHV_OK && exec->listed && !exec_streams_have_ended(exec))
+		r = vm_serve(exec->vm, deadline, err);
+	return r;
+}
+
+static int run_archive(struct container *container, const char *op, const char *path,
+                       cchv_stdio_config *stdio,
+                       uint64_t deadline, cchv_error **err)
+{
+	struct json *archive = json_new_object();
+	struct exec *exec = NULL;
+	uint64_t number = 0;
+	char id[32];
+	int r;
+
+	json_set_string(archive, "op", op);
+	json_set_string(archive, "path", path);
+	if (getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number)) {
+		json_free(archive);
+		return err_set(err, CCHV_ERR_SYSTEM, errno, "getrandom");
+	}
+	snprintf(id, sizeof(id), "copy-%016llx", (unsigned long long)number);
+	r = vm_need_agent(container->vm, deadline, err);
+	if (r == CCHV_OK)
+		r = exec_new(container, id, &exec, err);
+	if (r < 0) {
+		json_free(archive);
+		return r;
+	}
+	exec->is_quiet = 1;
+	exec_ref(exec);
+	r = exec_start(exec, NULL, archive, stdio, deadline, err);
+	if (r == CCHV_OK)
+		r = wait_for_end(exec, deadline, err);
+	if (r == CCHV_OK)
+		r = wait_for_output(exec, deadline, err);
+	if (r == CCHV_OK)
+		r = judge(exec, op, path, err);
+	if (r == CCHV_OK)
+		r = check_lost(exec, op, path, err);
+	if (exec->listed && exec->phase == EXEC_ENDED && !exec->gone) {
+		guest_call(exec->vm, "exec.delete", exec_params(exec), clock_deadline(UNDO_MS), NULL, NULL);
+		exec_unlist(exec);
+	} else if (exec->listed) {
+		exec->abandoned = 1;
+	}
+	exec_release(exec);
+	return r;
+}
+
+static int copy(cchv_container *handle, const char *what, const char *op, const char *path, int stream,
+                int fd,
+                int timeout_ms, cchv_error **err)
+{
+	cleanup_stdio_config cchv_stdio_config *stdio = NULL;
+	uint64_t deadline = clock_deadline(timeout_ms);
+	int r;
+
+	err_clear(err);
+	if (!path || path[0] != '/' || fd < 0)
+		return err_set(err, CCHV_ERR_INVALID, 0, "%s: wrong argument", what);
+	r = cchv_stdio_config_new(&stdio);
+	if (r == CCHV_OK)
+		r = cchv_stdio_config_set_fd(stdio, stream, fd);
+	if (r < 0)
+		return err_set(err, r, r == CCHV_ERR_SYSTEM ? errno : 0, "%s: fd %d", what, fd);
+	r = stdio_config_check(stdio, 0, err);
+	if (r < 0)
+		return r;
+	r = container_enter(handle, what, err);
+	if (r < 0)
+		return r;
+	if (!handle->container->in_guest)
+		r = err_set(err, CCHV_ERR_STATE, 0, "container '%s': its VM has not booted",
+		            handle->container->id);
+	if (r == CCHV_OK)
+		r = run_archive(handle->container, op, path, stdio, deadline, err);
+	vm_leave(handle->vm);
+	return r;
+}
+
+CCHV_API int cchv_container_copy_out(cchv_container *container, const char *path, int fd, int timeout_ms,
+                                     cchv_error **err)
+{
+	return copy(container, "container_copy_out", "read", path, CCHV_STDOUT, fd, timeout_ms, err);
+}
+
+CCHV_API int cchv_container_copy_in(cchv_container *container, const char *directory, int fd, int timeout_ms,
+                                    cchv_error **err)
+{
+	return copy(container, "container_copy_in", "write", directory, CCHV_STDIN, fd, timeout_ms, err);
+}
