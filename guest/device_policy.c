@@ -52,11 +52,6 @@ static void close_rule(struct policy *p, size_t start)
 	}
 }
 
-static int matches_everything(const struct spec_device_rule *rule)
-{
-	return rule->type == 'a' && rule->access == ALL && rule->major < 0 && rule->minor < 0;
-}
-
 /* r2: access, r3: type, r4: major, r5: minor */
 static void add_rule(struct policy *p, const struct spec_device_rule *rule)
 {
@@ -123,12 +118,8 @@ static void add_all(struct policy *p, const struct spec *spec, const dev_t *extr
 		add_device(p, 'c', defaults[i][0], defaults[i][1], ALL);
 	/* A node is harmless as long as it cannot be opened. */
 	add_device(p, 'a', -1, -1, BPF_DEVCG_ACC_MKNOD);
-	for (size_t i = spec->device_rule_count; i-- > 0;) {
+	for (size_t i = spec->device_rule_count; i-- > 0;)
 		add_rule(p, &spec->device_rules[i]);
-		/* Nothing behind it is ever reached, and the kernel refuses code that is not. */
-		if (matches_everything(&spec->device_rules[i]))
-			return;
-	}
 	emit(p, BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_0, 0, 0, 0);
 	emit(p, BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
 }
