@@ -119,6 +119,14 @@ static int remove_vm(struct vm_record *rec, const char *id, cchv_findings *f)
 	return text ? report(f, CCHV_FINDING_REMOVED, id, text) : CCHV_ERR_NOMEM;
 }
 
+static int is_directory(cchv_ctx *ctx, const char *id)
+{
+	cleanup_free char *dir = mem_printf("%s/%s", ctx->runtime_dir, id);
+	struct stat st;
+
+	return dir && lstat(dir, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 static int prune_vm(cchv_ctx *ctx, const char *id, cchv_findings *f)
 {
 	cleanup_record struct vm_record *rec = NULL;
@@ -126,8 +134,11 @@ static int prune_vm(cchv_ctx *ctx, const char *id, cchv_findings *f)
 	int r;
 
 	r = record_open(ctx, id, &rec, &error);
-	if (r == CCHV_ERR_NOT_FOUND || r == CCHV_ERR_NOMEM)
-		return r == CCHV_ERR_NOMEM ? r : CCHV_OK;
+	if (r == CCHV_ERR_NOMEM)
+		return r;
+	/* Gone since it was listed; or there, and nothing of ours. */
+	if (r == CCHV_ERR_NOT_FOUND && !is_directory(ctx, id))
+		return CCHV_OK;
 	if (r < 0)
 		return report(f, CCHV_FINDING_WARN, id, cchv_error_message(error));
 	r = record_try_lock(rec, &error);

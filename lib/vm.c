@@ -234,21 +234,6 @@ static int configure_vmm(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 	return r;
 }
 
-/* A VMM that dies under our hands says why on its log: better than that it does not answer. */
-static int explain(cchv_vm *vm, int r, cchv_error **err)
-{
-	if (r == CCHV_ERR_VMM_GONE && vm->vmm->pid) {
-		while (vm->state != CCHV_VM_STOPPED && vm_serve(vm, clock_deadline(1000), NULL) == CCHV_OK)
-			;
-		if (vm->state == CCHV_VM_STOPPED) {
-			if (err)
-				cchv_error_free(steal(err));
-			return vm_check_alive(vm, err);
-		}
-	}
-	return r;
-}
-
 static int set_up(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 {
 	int r;
@@ -260,7 +245,7 @@ static int set_up(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 		r = vmm_http_new(vm->loop, vm->record->dir_fd, VMM_API_SOCKET, 1, &vm->http, err);
 	if (r == CCHV_OK)
 		r = configure_vmm(vm, deadline, err);
-	return explain(vm, r, err);
+	return r;
 }
 
 static int create(cchv_ctx *ctx, cchv_vm_config *config, uint64_t deadline, cchv_vm **ret_vm,

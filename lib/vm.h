@@ -117,6 +117,11 @@ int vm_check_state(cchv_vm *vm, unsigned int mask, const char *what, cchv_error 
 /* CCHV_OK while the VMM lives; else CCHV_ERR_VMM_GONE (or GUEST_GONE) with the stop reason. For loops of vm_serve(). */
 int vm_check_alive(cchv_vm *vm, cchv_error **err);
 /*
+ * For the failure of a call: a connection that breaks is most often the first sign of the VM's end, whose reason is
+ * known a moment later. VMM_GONE and GUEST_GONE wait for it, and come back with the reason; others as they are.
+ */
+int vm_explain(cchv_vm *vm, int r, cchv_error **err);
+/*
  * An agent that answers: CCHV_OK with vm->agent set. The owner has one from boot on; a client dials at its first
  * need. RUNNING or PAUSED, or BOOTING inside of guest_booted(). Waits until deadline.
  */

@@ -5,7 +5,11 @@
 #include <string.h>
 
 #include "agent/channel.h"
+#include "base/clock.h"
 #include "vmm/http.h"
+
+/* How long after a connection broke the VMM's end is waited for, which tells why. */
+#define VERDICT_MS 300
 
 struct waiting {
 	int done;
@@ -24,6 +28,21 @@ static void on_reply(int result, struct json **body, cchv_error **error, void *u
 	w->error = steal(error);
 }
 
+int vm_explain(cchv_vm *vm, int r, cchv_error **err)
+{
+	uint64_t deadline = clock_deadline(VERDICT_MS);
+
+	if (r != CCHV_ERR_VMM_GONE && r != CCHV_ERR_GUEST_GONE)
+		return r;
+	while (vm->state != CCHV_VM_STOPPED && vm_serve(vm, deadline, NULL) == CCHV_OK)
+		;
+	if (vm->state != CCHV_VM_STOPPED)
+		return r;
+	if (err)
+		cchv_error_free(steal(err));
+	return vm_check_alive(vm, err);
+}
+
 static int wait_reply(cchv_vm *vm, struct vmm_call *call, struct waiting *w, uint64_t deadline,
                       struct json **ret_body, cchv_error **err)
 {
@@ -39,7 +58,7 @@ static int wait_reply(cchv_vm *vm, struct vmm_call *call, struct waiting *w, uin
 		cchv_error_free(err ? steal(err) : NULL);
 	if (w->result < 0) {
 		json_free(w->body);
-		return err_move(err, &w->error, w->result);
+		return vm_explain(vm, err_move(err, &w->error, w->result), err);
 	}
 	cchv_error_free(w->error);
 	if (ret_body)
@@ -92,5 +111,5 @@ int vm_ask(cchv_vm *vm, const char *method, struct json *params, uint64_t deadli
 	}
 	if (r < 0)
 		cchv_error_free(err ? steal(err) : NULL);
-	return channel_call_finish(&call, ret_result, err);
+	return vm_explain(vm, channel_call_finish(&call, ret_result, err), err);
 }

@@ -96,21 +96,6 @@ static int begin(cchv_vm *vm, enum vm_op op, cchv_error **err)
 	return r;
 }
 
-/* What the VMM says of its end is less than what the handle knows by then. */
-static int better_reason(cchv_vm *vm, int r, cchv_error **err)
-{
-	if (r != CCHV_ERR_VMM_GONE || vm->state == CCHV_VM_STOPPED)
-		return r;
-	/* The API fell silent first; the process' end is about to be told. */
-	while (vm->state != CCHV_VM_STOPPED && vm_serve(vm, clock_deadline(1000), NULL) == CCHV_OK)
-		;
-	if (vm->state != CCHV_VM_STOPPED)
-		return r;
-	if (err)
-		cchv_error_free(steal(err));
-	return vm_check_alive(vm, err);
-}
-
 CCHV_API int cchv_vm_pause(cchv_vm *vm, int timeout_ms, cchv_error **err)
 {
 	uint64_t deadline = clock_deadline(timeout_ms);
@@ -123,7 +108,6 @@ CCHV_API int cchv_vm_pause(cchv_vm *vm, int timeout_ms, cchv_error **err)
 		if (r == CCHV_OK)
 			vm_set_state(vm, CCHV_VM_PAUSED);
 	}
-	r = better_reason(vm, r, err);
 	vm_leave(vm);
 	return r;
 }
@@ -140,7 +124,6 @@ CCHV_API int cchv_vm_resume(cchv_vm *vm, int timeout_ms, cchv_error **err)
 		if (r == CCHV_OK)
 			vm_set_state(vm, CCHV_VM_RUNNING);
 	}
-	r = better_reason(vm, r, err);
 	vm_leave(vm);
 	return r;
 }
@@ -153,7 +136,11 @@ CCHV_API int cchv_vm_power_button(cchv_vm *vm, int timeout_ms, cchv_error **err)
 	if (r < 0)
 		return r;
 	r = vm_api(vm, "PUT", "vm.power-button", NULL, API_QUICK_MS, deadline, NULL, err);
-	r = better_reason(vm, r, err);
+	/* The guest can be quicker than the reply. */
+	if (r < 0 && vm->state == CCHV_VM_STOPPED && vm->stop_reason == CCHV_STOP_GUEST_POWEROFF) {
+		cchv_error_free(err ? steal(err) : NULL);
+		r = CCHV_OK;
+	}
 	vm_leave(vm);
 	return r;
 }
@@ -269,7 +256,6 @@ CCHV_API int cchv_vm_resize(cchv_vm *vm, uint32_t vcpus, uint64_t memory_bytes, 
 	if (r < 0)
 		return r;
 	r = resize(vm, vcpus, memory_bytes, deadline, err);
-	r = better_reason(vm, r, err);
 	vm_leave(vm);
 	return r;
 }

@@ -1,0 +1,363 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A VMM and an agent that do what a test tells them: refuse, stall, talk rubbish, lie, die at a chosen step.
+
+Speaks Cloud Hypervisor's command line and API (replies as recorded from its sources, v53; unverified against the real
+program) and hybrid vsock, behind which a small agent answers. What it shall do differently comes as JSON:
+
+    the environment variable FAKE_VMM, read at the start: a plan
+    the datagram socket "control" in the cwd: orders while it runs
+
+A plan: {"version": "53.0.0", "argv": {"exit": 1, "log": "..."}, "api": {"vm.boot": ACTION}, "agent": {...}}
+ACTION: {"status": 500, "body": TEXT} | {"stall": true} | {"close": true} | {"raw": TEXT} | {"signal": 9} |
+        {"exit": 1} , each with an optional "log": TEXT, and "after": true to do the call first.
+Orders: {"event": [source, name, properties]}, {"console": TEXT}, {"log": TEXT}, {"exit": N}, {"signal": N},
+        {"notify": {...}}, {"agent": {...}}, {"drop_agent": true}, {"raw_event": TEXT}
+agent: {"announce": false | "rubbish", "hello": "none" | "rubbish" | {members}, "calls": {METHOD: {"error": {...}} |
+        "stall" | "drop"}, "boot_id": B}
+"""
+import json
+import os
+import socket
+import struct
+import sys
+import threading
+import time
+import tty
+
+API_FD, EVENTS_FD = 3, 4
+PLAN = json.loads(os.environ.get("FAKE_VMM", "{}"))
+
+
+def say(text):
+    os.write(2, (text + "\n").encode())
+
+
+def die(action):
+    if "log" in action:
+        say(action["log"])
+    if "signal" in action:
+        os.kill(os.getpid(), action["signal"])
+        time.sleep(60)
+    if "exit" in action:
+        os._exit(action["exit"])
+
+
+class Vmm:
+    def __init__(self):
+        self.config = None
+        self.state = "Created"
+        self.started = time.monotonic()
+        self.pty = None
+        self.memory = {}
+        self.addresses = {}
+        self.calls = []
+        self.lock = threading.RLock()
+        self.agent = Agent(self, dict(PLAN.get("agent", {})))
+
+    def event(self, source, name, properties=None):
+        t = time.monotonic() - self.started
+        text = json.dumps({"timestamp": {"secs": int(t), "nanos": int(t % 1 * 1e9)}, "source": source, "event": name,
+                           "properties": properties}, indent=2)
+        os.write(EVENTS_FD, text.encode() + b"\n")
+        os.write(EVENTS_FD, b"\n")
+
+    # The API: each returns (status, body or None).
+
+    def ping(self, body):
+        return 200, {"build_version": "v" + PLAN.get("version", "53.0.0"), "version": PLAN.get("version", "53.0.0"),
+                     "pid": os.getpid(), "features": ["kvm", "io_uring"]}
+
+    def create(self, body):
+        self.config = body
+        self.pty, slave = os.openpty()
+        tty.setraw(slave)
+        self.config["console"]["file"] = os.ttyname(slave)
+        self.slave = slave
+        for zone in body["memory"]["zones"]:
+            self.memory[zone["id"]] = zone["size"] + zone.get("hotplugged_size", 0)
+        return 204, None
+
+    def info(self, body):
+        tree = {}
+        for device in self.devices():
+            tree[device["id"]] = {"id": device["id"], "resources": [], "parent": "_virtio-pci-" + device["id"],
+                                  "children": [], "pci_bdf": None}
+            tree["_virtio-pci-" + device["id"]] = {"id": "_virtio-pci-" + device["id"], "children": [device["id"]],
+                                                   "pci_bdf": self.address(device)}
+        out = {"config": self.config, "state": self.state, "memory_actual_size": sum(self.memory.values())}
+        if self.state != "Created":
+            out["device_tree"] = tree
+        return 200, out
+
+    def devices(self):
+        for kind in ("disks", "net", "pmem", "fs"):
+            yield from self.config.get(kind) or []
+
+    def address(self, device):
+        return "0000:00:%02x.0" % device["pci_device_id"]
+
+    def boot(self, body):
+        self.event("vm", "booting")
+        self.agent.start()
+        self.state = "Running"
+        self.event("vm", "booted")
+        return 204, None
+
+    def pause(self, body):
+        self.state = "Paused"
+        self.event("vm", "paused")
+        return 204, None
+
+    def resume(self, body):
+        self.state = "Running"
+        self.event("vm", "resumed")
+        return 204, None
+
+    def button(self, body):
+        threading.Timer(0.05, self.agent.power_off, ("button",)).start()
+        return 204, None
+
+    def resize(self, body):
+        if "desired_vcpus" in body:
+            self.config["cpus"]["boot_vcpus"] = body["desired_vcpus"]
+        return 204, None
+
+    def resize_zone(self, body):
+        self.memory[body["id"]] = body["desired_ram"]
+        return 204, None
+
+    def add(self, kind, body):
+        self.config.setdefault(kind, []).append(body)
+        if self.state == "Created":
+            return 204, None
+        return 200, {"id": body["id"], "bdf": self.address(body)}
+
+    def remove(self, body):
+        for kind in ("disks", "net", "pmem", "fs"):
+            for device in self.config.get(kind) or []:
+                if device["id"] == body["id"]:
+                    self.config[kind].remove(device)
+                    if self.state != "Created":
+                        self.event("vm", "device-removed", {"id": body["id"], "bdf": self.address(device)})
+                    return 204, None
+        return 500, ["Error from API", "Unknown device " + body["id"]]
+
+    def counters(self, body):
+        return 200, {"disk0": {"read_bytes": 18446744073709551615, "read_ops": 3, "write_bytes": 4, "write_ops": 5,
+                               "read_latency_min": 1}, "net0": {"rx_bytes": 1, "rx_frames": 2, "tx_bytes": 3,
+                                                                "tx_frames": 4}}
+
+    def answer(self, name, body, fds):
+        self.calls.append([name, body, len(fds)])
+        if name == "test.calls":
+            return 200, self.calls
+        table = {"vmm.ping": self.ping, "vm.create": self.create, "vm.info": self.info, "vm.boot": self.boot,
+                 "vm.pause": self.pause, "vm.resume": self.resume, "vm.power-button": self.button,
+                 "vm.resize": self.resize, "vm.resize-zone": self.resize_zone, "vm.remove-device": self.remove,
+                 "vm.counters": self.counters}
+        for call, kind in (("vm.add-disk", "disks"), ("vm.add-net", "net"), ("vm.add-pmem", "pmem"),
+                           ("vm.add-fs", "fs")):
+            table[call] = lambda b, kind=kind: self.add(kind, b)
+        if name not in table:
+            return 404, ["Error from API", "Unknown path"]
+        return table[name](body)
+
+    def serve(self, connection):
+        data, fds = b"", []
+        while True:
+            while b"\r\n\r\n" not in data:
+                more, got, _, _ = socket.recv_fds(connection, 65536, 16)
+                fds += got
+                if not more:
+                    return
+                data += more
+            head, data = data.split(b"\r\n\r\n", 1)
+            lines = head.decode().split("\r\n")
+            length = next((int(line.split(":")[1]) for line in lines if line.lower().startswith("content-length")), 0)
+            while len(data) < length:
+                data += connection.recv(65536)
+            body, data = data[:length], data[length:]
+            method, path, _ = lines[0].split(" ")
+            if not self.reply(connection, path.rsplit("/", 1)[1], json.loads(body) if body else None, fds):
+                return
+            for fd in fds:
+                os.close(fd)
+            fds = []
+
+    def reply(self, connection, name, body, fds):
+        action = PLAN.get("api", {}).get(name, {})
+        if action.get("after") or not action:
+            with self.lock:
+                status, out = self.answer(name, body, fds)
+        die(action)
+        if action.get("stall"):
+            time.sleep(3600)
+        if action.get("close"):
+            connection.close()
+            return False
+        if "raw" in action:
+            connection.sendall(action["raw"].encode())
+            return True
+        if "status" in action:
+            status, text = action["status"], action["body"]
+        else:
+            text = "" if out is None else json.dumps(out)
+        self.send(connection, status, text)
+        return True
+
+    def send(self, connection, status, text):
+        head = f"HTTP/1.1 {status} \r\nServer: Cloud Hypervisor API\r\nConnection: keep-alive\r\n"
+        if status != 204:
+            head += f"Content-Type: application/json\r\nContent-Length: {len(text)}\r\n"
+        connection.sendall((head + "\r\n").encode() + text.encode())
+
+    def obey(self, order):
+        if "event" in order:
+            self.event(*order["event"])
+        if "raw_event" in order:
+            os.write(EVENTS_FD, order["raw_event"].encode())
+        if "console" in order:
+            os.write(self.pty, order["console"].encode())
+        if "notify" in order:
+            self.agent.notify(order["notify"])
+        if "agent" in order:
+            self.agent.plan.update(order["agent"])
+        if order.get("drop_agent"):
+            self.agent.drop()
+        die(order)
+
+
+class Agent:
+    def __init__(self, vmm, plan):
+        self.vmm, self.plan = vmm, plan
+        self.boot_id = plan.get("boot_id", "11111111-2222-3333-4444-555555555555")
+        self.seq = 0
+        self.peers = []
+
+    def start(self):
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(self.vmm.config["vsock"]["socket"])
+        listener.listen(64)
+        threading.Thread(target=self.accept, args=(listener,), daemon=True).start()
+        threading.Thread(target=self.announce, daemon=True).start()
+
+    def announce(self):
+        how = self.plan.get("announce", True)
+        if not how:
+            return
+        s = socket.socket(socket.AF_UNIX)
+        s.connect(self.vmm.config["vsock"]["socket"] + "_1023")
+        if how == "rubbish":
+            s.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        else:
+            self.send(s, {"kind": "announce", "version": 1, "boot_id": self.boot_id})
+        s.recv(1)
+
+    def accept(self, listener):
+        while True:
+            connection, _ = listener.accept()
+            threading.Thread(target=self.talk, args=(connection,), daemon=True).start()
+
+    @staticmethod
+    def send(connection, message):
+        data = json.dumps(message).encode()
+        connection.sendall(struct.pack("<I", len(data)) + data)
+
+    @staticmethod
+    def receive(connection):
+        head = connection.recv(4, socket.MSG_WAITALL)
+        if len(head) < 4:
+            return None
+        return json.loads(connection.recv(struct.unpack("<I", head)[0], socket.MSG_WAITALL))
+
+    def talk(self, connection):
+        line = b""
+        while not line.endswith(b"\n"):
+            byte = connection.recv(1)
+            if not byte:
+                return
+            line += byte
+        if line.strip().upper() != b"CONNECT 1024" or self.plan.get("deaf"):
+            connection.close()
+            return
+        connection.sendall(b"OK 1073741824\n")
+        first = self.receive(connection)
+        hello = self.plan.get("hello", {})
+        if first is None or first.get("kind") != "control" or hello == "none":
+            time.sleep(3600)
+        if hello == "rubbish":
+            connection.sendall(b"\xff\xff\xff\xff rubbish")
+            return
+        self.send(connection, {"hello": {"version": 1, "agent": "0.0.fake", "boot_id": self.boot_id, "features": [],
+                                         "seq": self.seq, **hello}})
+        self.peers.append(connection)
+        while (request := self.receive(connection)) is not None:
+            self.answer(connection, request)
+
+    def answer(self, connection, request):
+        plan = self.plan.get("calls", {}).get(request["method"])
+        if plan == "stall":
+            return
+        if plan == "drop":
+            connection.shutdown(socket.SHUT_RDWR)
+            return
+        if isinstance(plan, dict) and "die" in plan:
+            die(plan["die"])
+        if isinstance(plan, dict) and "error" in plan:
+            self.send(connection, {"id": request["id"], "error": plan["error"]})
+            return
+        result = {}
+        if request["method"] == "vm.stats":
+            result = {"memory.total_bytes": 100, "memory.used_bytes": 40, "cpu.usage_ns": 7}
+        if request["method"] == "device.wait":
+            result = {"path": "/dev/vda"}
+        self.send(connection, {"id": request["id"], "result": result})
+        if request["method"] == "vm.shutdown":
+            self.power_off("request")
+
+    def notify(self, message):
+        self.seq += 1
+        for peer in self.peers:
+            try:
+                self.send(peer, {"seq": self.seq, **message})
+            except OSError:
+                pass
+
+    def drop(self):
+        for peer in self.peers:
+            try:
+                peer.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+        self.peers = []
+
+    def power_off(self, reason):
+        if self.plan.get("stubborn"):
+            return
+        if not self.plan.get("rude"):
+            self.notify({"event": "stopped", "reason": reason})
+        for name in (("vm", "shutdown"), ("vm", "deleted"), ("vmm", "shutdown")):
+            self.vmm.event(*name)
+        os.unlink(self.vmm.config["vsock"]["socket"])
+        os._exit(0)
+
+
+def main():
+    if "argv" in PLAN:
+        die(PLAN["argv"])
+    assert sys.argv[1:] == ["--api-socket", "fd=3", "--event-monitor", "fd=4"], sys.argv
+    vmm = Vmm()
+    control = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    control.bind("control")
+    threading.Thread(target=lambda: [vmm.obey(json.loads(control.recv(65536))) for _ in iter(int, 1)],
+                     daemon=True).start()
+    listener = socket.socket(fileno=API_FD)
+    vmm.event("vmm", "starting")
+    while True:
+        connection, _ = listener.accept()
+        threading.Thread(target=vmm.serve, args=(connection,), daemon=True).start()
+
+
+if __name__ == "__main__":
+    main()
