@@ -97,6 +97,7 @@ become_program(const struct container_init *init, int root_fd, struct process_io
 		process_report(io, errno, "other", "session and streams of init");
 	if (process_bounds_copy(init->spec, &bounds, &err) < 0)
 		process_report(io, ENOMEM, "other", "bounds of init");
+	bounds.make_cwd = 1;
 	process_oci_finish(&init->spec->process, &bounds, root_fd, io);
 }
 

@@ -120,12 +120,12 @@ static void find_identity(const struct process_spec *spec, int root_fd, struct i
 	}
 }
 
-/* A missing directory is made for the user. 0, or -1 with errno. */
-static int enter_cwd(const struct process_spec *spec, int root_fd, const struct identity *id)
+/* A missing directory is made for the user, if it may be. 0, or -1 with errno. */
+static int enter_cwd(const struct process_spec *spec, int make, int root_fd, const struct identity *id)
 {
 	cleanup_close int fd = rootpath_open(root_fd, spec->cwd, O_PATH | O_DIRECTORY);
 
-	if (fd < 0 && errno == ENOENT)
+	if (fd < 0 && errno == ENOENT && make)
 		fd = rootpath_make_dirs(root_fd, spec->cwd, 0755, id->uid, id->gid);
 	return fd < 0 ? -1 : fchdir(fd);
 }
@@ -174,11 +174,11 @@ void process_oci_finish(const struct process_spec *spec, const struct process_bo
 	if (program_default_env(&program, "HOME", id.home ? id.home : "/") < 0)
 		report(io, ENOMEM, "other", "prepare '%s'", program.argv[0]);
 	/* Root may enter what the user may not, and the other way round on a file system of somebody else. */
-	cwd_error = enter_cwd(spec, root_fd, &id) < 0 ? errno : 0;
+	cwd_error = enter_cwd(spec, bounds->make_cwd, root_fd, &id) < 0 ? errno : 0;
 	if (cwd_error && cwd_error != EACCES && cwd_error != EPERM)
 		report(io, cwd_error, "cwd", "working directory '%s'", spec->cwd);
 	confine(spec, bounds, &id, io);
-	if (cwd_error && enter_cwd(spec, root_fd, &id) < 0)
+	if (cwd_error && enter_cwd(spec, bounds->make_cwd, root_fd, &id) < 0)
 		report(io, errno, "cwd", "working directory '%s'", spec->cwd);
 	if (bounds->seccomp.code && spec->no_new_privileges && profile_install(&bounds->seccomp) < 0)
 		report(io, errno, "spec", "linux.seccomp");

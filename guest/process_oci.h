@@ -15,6 +15,7 @@ struct process_bounds {
 	int has_personality;
 	unsigned long personality;
 	struct spec_memory_policy memory_policy;
+	int make_cwd; /* init's directory is made where it is missing; an exec's mistake stays one */
 };
 
 /* A copy of a spec's; free it with process_bounds_free(). */
