@@ -49,10 +49,20 @@ def bring_up_loopback():
         fcntl.ioctl(s, 0x8914, request)  # SIOCSIFFLAGS: IFF_UP
 
 
+def _forget_mounts_of_others():
+    """What somebody else has mounted in the directories for temporary things: it may be renamed or go away meanwhile."""
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        targets = [line.split()[4] for line in file]
+    for target in reversed(targets):
+        if target.startswith(("/var/tmp/", "/tmp/")):
+            umount(target, MNT_DETACH)
+
+
 def _first_process(work):
     """Process 1 of the namespaces: prepares them, runs the program anew, reaps, and takes all down by its end."""
     die_with_parent()
     mount("none", "/", None, MS_REC | MS_PRIVATE)
+    _forget_mounts_of_others()
     mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV)
     mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV)
     mount(os.path.join(work, "tmp"), "/tmp", None, MS_BIND)

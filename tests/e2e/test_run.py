@@ -63,7 +63,7 @@ def what_is_missing(t):
         holds(done.error, part)
     for words in (["--user", "nosuch"], ["--user", "root:nosuch"]):
         done = run(t, *words, "tiny", "true")
-        check(done.code in (125, 126), f"run {words}: {done!r}")
+        check(done.code in (125, 126, 127), f"run {words}: {done!r}")
         holds(done.error, "nosuch")
     equal(t.cchv.ps(), [], "containers left")
 
