@@ -30,6 +30,7 @@ struct archive {
 	int fd;
 	struct tool tool;       /* the decompressor; pid 0 when there is none */
 	int has_tool;
+	const char *diff_id;    /* hex, or NULL: then nobody asks for */
 	struct sha256 hash;     /* of the archive, decompressed */
 	uint64_t reported;      /* of the file, to the progress */
 	cchv_progress *progress;
@@ -96,7 +97,8 @@ static ssize_t read_archive(void *user_data, void *data, size_t len, cchv_error 
 		if (n < 0)
 			return err_set(err, CCHV_ERR_SYSTEM, errno, "read");
 	}
-	sha256_update(&a->hash, data, (size_t)n);
+	if (a->diff_id)
+		sha256_update(&a->hash, data, (size_t)n);
 	report(a);
 	return n;
 }
@@ -136,7 +138,7 @@ static int put_entries(struct archive *a, struct stage *stage, cchv_error **err)
 	return r;
 }
 
-static int unpack(struct archive *a, struct stage *stage, const char *diff_id, cchv_error **err)
+static int unpack(struct archive *a, struct stage *stage, cchv_error **err)
 {
 	char hex[SHA256_HEX_SIZE];
 	int r = start(a, err);
@@ -151,19 +153,20 @@ static int unpack(struct archive *a, struct stage *stage, const char *diff_id, c
 		if (r == CCHV_ERR_SYSTEM)
 			r = err_set(err, CCHV_ERR_PROTOCOL, 0, "it cannot be decompressed by '%s'", a->tool.name);
 	}
-	if (r < 0 || !diff_id)
+	if (r < 0 || !a->diff_id)
 		return r;
 	sha256_final_hex(&a->hash, hex);
-	if (strcmp(hex, diff_id) != 0)
+	if (strcmp(hex, a->diff_id) != 0)
 		return err_set(err, CCHV_ERR_PROTOCOL, 0, "its contents have the digest sha256:%s, not sha256:%s", hex,
-		               diff_id);
+		               a->diff_id);
 	return CCHV_OK;
 }
 
 int unpack_layer(struct stage *stage, const char *path, const char *diff_id, cchv_progress *progress,
                  cchv_error **err)
 {
-	struct archive a = { .fd = -1, .tool = { .pidfd = -1, .out_fd = -1, .err_fd = -1 }, .progress = progress };
+	struct archive a = { .fd = -1, .tool = { .pidfd = -1, .out_fd = -1, .err_fd = -1 }, .progress = progress,
+	                     .diff_id = diff_id };
 	uint64_t size;
 	int r = open_archive(path, &a.fd, &size, err);
 
@@ -173,7 +176,7 @@ int unpack_layer(struct stage *stage, const char *path, const char *diff_id, cch
 	if (size == 0)
 		r = err_set(err, CCHV_ERR_PROTOCOL, 0, "it is empty");
 	else
-		r = unpack(&a, stage, diff_id, err);
+		r = unpack(&a, stage, err);
 	tool_free(&a.tool);
 	fd_close(&a.fd);
 	return r < 0 ? err_prefix(err, r, "layer '%s'", path) : CCHV_OK;
