@@ -14,7 +14,7 @@ static int refuse(struct http_request *r, const char *problem)
 {
 	if (!r->problem[0])
 		snprintf(r->problem, sizeof(r->problem), "%s", problem);
-	return 1;
+	return -1;
 }
 
 static struct http_request *of(http_parser *parser)
@@ -47,7 +47,7 @@ static int on_field(http_parser *parser, const char *at, size_t length)
 	struct http_request *r = of(parser);
 
 	if (r->value.len && header_ends(r))
-		return 1;
+		return -1;
 	return buf_append(&r->field, at, length) < 0 ? refuse(r, "Invalid request.") : 0;
 }
 
@@ -62,7 +62,7 @@ static int on_headers_complete(http_parser *parser)
 	uint64_t announced = parser->content_length == ULLONG_MAX ? 0 : parser->content_length;
 
 	if (r->field.len && header_ends(r))
-		return 1;
+		return -1;
 	if (parser->method != HTTP_GET && parser->method != HTTP_PUT && parser->method != HTTP_PATCH)
 		return refuse(r, "Invalid HTTP Method: Unsupported HTTP method.");
 	if (parser->http_major != 1 || parser->http_minor > 1)
@@ -72,7 +72,7 @@ static int on_headers_complete(http_parser *parser)
 	if (announced > HTTP_BODY_MAX) {
 		snprintf(r->problem, sizeof(r->problem), "Request payload with size %llu is larger than the limit of "
 		         "%d allowed by server.", (unsigned long long)announced, HTTP_BODY_MAX);
-		return 1;
+		return -1;
 	}
 	if (!announced)
 		r->expect_continue = 0;

@@ -57,8 +57,10 @@ struct vm {
 	struct console console;
 	struct console serial;
 	uint64_t balloon;               /* bytes that it holds */
+	uint64_t ram;                   /* bytes at start and in DIMMs, which is what QEMU's balloon counts */
 	uint64_t dimms;                 /* bytes plugged as DIMMs, by hotplug method Acpi */
 	unsigned int dimm_count;
+	unsigned int cpus_made;         /* in the life of this QEMU */
 	unsigned int cpus_leaving;      /* vCPUs whose removal the guest has not carried out */
 	int firmware_resets;            /* SeaBIOS will reset once more before the guest runs: no event of the guest */
 	int finished;                   /* the process is to end */

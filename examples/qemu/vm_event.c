@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "config_check.h"
 #include "vm.h"
 
 static void on_shutdown(struct vm *vm, const struct json *data)
@@ -101,9 +100,9 @@ static void on_memory_size(struct vm *vm, const struct json *data)
 
 static void on_balloon(struct vm *vm, const struct json *data)
 {
-	uint64_t ram = config_base_memory(vm->config) + vm->dimms, left = config_u64(data, "actual");
+	uint64_t left = config_u64(data, "actual");
 
-	vm->balloon = left < ram ? ram - left : 0;
+	vm->balloon = left < vm->ram ? vm->ram - left : 0;
 }
 
 static void handle(struct vm *vm, const struct qmp_message *event)

@@ -60,7 +60,7 @@ static struct json *device_tree(const struct vm *vm)
 
 static uint64_t plugged(const struct vm *vm)
 {
-	uint64_t sum = vm->dimms;
+	uint64_t sum = 0;
 
 	for (const struct device *d = vm->devices; d; d = d->next)
 		sum += d->plugged;

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "config_check.h"
 #include "vm.h"
 
 #define DIMM_UNIT (128ULL << 20)
@@ -54,14 +53,25 @@ static const struct json *choose_place(const struct json *places, int taken)
 
 static int plug_cpu(struct vm *vm, const struct json *place, struct fault *fault)
 {
-	const struct json *props = json_get(place, "props");
-	struct json *arguments = json_copy(props);
+	uint64_t max = config_u64(json_get(vm->config, "cpus"), "max_vcpus");
+	struct json *arguments;
 	char id[24];
+	int r;
 
+	/*
+	 * Emulation has a code buffer for each of max_vcpus, and never takes one back from a vCPU that left (QEMU 10
+	 * aborts at the next one): such a VM can bring up that many in all.
+	 */
+	if (!program_has_kvm(vm->program) && vm->cpus_made >= max)
+		return fault_set(fault, 500, "emulation can bring up %llu vCPUs in the life of a VM, counting those "
+		                 "that left", (unsigned long long)max);
+	arguments = json_copy(json_get(place, "props"));
 	snprintf(id, sizeof(id), "cpu%u", vm->names.next_id++);
 	json_set_string(arguments, "driver", config_string(place, "type"));
 	json_set_string(arguments, "id", id);
-	return call(vm, "device_add", arguments, fault);
+	r = call(vm, "device_add", arguments, fault);
+	vm->cpus_made += r == CCHV_OK;
+	return r;
 }
 
 static int unplug_cpu(struct vm *vm, const struct json *place, struct fault *fault)
@@ -150,6 +160,7 @@ static int plug_dimm(struct vm *vm, uint64_t size, struct fault *fault)
 		return r;
 	vm->dimm_count++;
 	vm->dimms += size;
+	vm->ram += size;
 	return CCHV_OK;
 }
 
@@ -227,20 +238,19 @@ static int resize_ram(struct vm *vm, uint64_t wanted, struct fault *fault)
 static int resize_balloon(struct vm *vm, uint64_t wanted, struct fault *fault)
 {
 	struct json *balloon = config_member(vm->config, "balloon"), *arguments;
-	uint64_t ram = config_base_memory(vm->config);
 	int r;
 
 	if (!balloon) {
 		fault_set(fault, 500, "Missing virtio-balloon, can't proceed as expected");
 		return fault_wrap(fault, "Error from device manager");
 	}
-	if (wanted >= ram) {
+	if (wanted >= vm->ram) {
 		fault_set(fault, 500, "Balloon size (%llu) greater than RAM (%llu)", (unsigned long long)wanted,
-		          (unsigned long long)ram);
+		          (unsigned long long)vm->ram);
 		return fault_wrap(fault, "Failed to resize virtio-balloon");
 	}
 	arguments = json_new_object();
-	json_set_u64(arguments, "value", ram - wanted);
+	json_set_u64(arguments, "value", vm->ram - wanted);
 	r = call(vm, "balloon", arguments, fault);
 	if (r < 0)
 		return fault_wrap(fault, "Failed to resize virtio-balloon");

@@ -254,7 +254,7 @@ static int set_balloon(struct vm *vm, struct fault *fault)
 	if (!size)
 		return CCHV_OK;
 	arguments = json_new_object();
-	json_set_u64(arguments, "value", config_base_memory(vm->config) - size);
+	json_set_u64(arguments, "value", vm->ram - size);
 	return qmp_call(machine_qmp(vm->machine), "balloon", arguments, NULL, fault);
 }
 
@@ -314,6 +314,8 @@ static int start(struct vm *vm, struct fault *fault)
 		return r;
 	vm->names = (struct plan_names){ .next_fd = MACHINE_FIRST_FD };
 	vm->device_count = 0;
+	vm->ram = config_base_memory(vm->config);
+	vm->cpus_made = (unsigned int)config_u64(json_get(vm->config, "cpus"), "boot_vcpus");
 	pci_slots_init(&vm->slots);
 	keep_slots(vm);
 	r = prepare_devices(vm, fault);

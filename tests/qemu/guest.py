@@ -15,7 +15,9 @@ class Missing(Exception):
 
 
 def find_kernel(root):
-    """The kernel image and the directory of its modules under an unpacked package."""
+    """The kernel image and the directory of its modules under an unpacked package (or where kernel-package.sh put it)."""
+    if root and os.path.isdir(os.path.join(root, "package", "boot")):
+        root = os.path.join(root, "package")
     if not root or not os.path.isdir(os.path.join(root, "boot")):
         raise Missing(f"no unpacked kernel package in {root!r}")
     images = sorted(n for n in os.listdir(os.path.join(root, "boot")) if n.startswith("vmlinuz-"))
