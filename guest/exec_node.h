@@ -31,7 +31,8 @@ struct exec {
 	struct agent *agent;
 	char *container, *id;
 	enum exec_phase phase;
-	struct process_plan *plan;
+	struct process_plan *plan;       /* until it runs */
+	int terminal;
 	struct ticket *ticket;           /* of exec.start, until it is answered */
 	struct loop_timer *timer;        /* of binding, then of draining */
 	struct exec_stream_end streams[STREAM_COUNT];

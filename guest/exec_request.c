@@ -85,7 +85,7 @@ int exec_resize(struct agent *agent, const struct json *params, struct reply *re
 		return r;
 	if (!exec_is_active(e))
 		return fail(&reply->kind, &reply->err, "exec", ESRCH, "exec '%s' has ended", e->id);
-	if (!e->plan->terminal)
+	if (!e->terminal)
 		return fail(&reply->kind, &reply->err, "exec", ENOTTY, "exec '%s' has no terminal", e->id);
 	if (e->phase == EXEC_BINDING) {
 		e->plan->rows = (uint16_t)rows;

@@ -173,6 +173,9 @@ static void started(struct exec *e)
 		if (!e->reaped)
 			kill(e->pid, SIGKILL);
 	}
+	/* It holds descriptors of the container, and the record may be kept for long. */
+	process_plan_free(e->plan);
+	e->plan = NULL;
 	exec_settle(e);
 }
 
@@ -324,6 +327,7 @@ int exec_start(struct agent *agent, const struct json *params, struct reply *rep
 	if (!e)
 		return CCHV_ERR_NOMEM;
 	r = process_plan_new(agent, container, id, params, &e->plan, &reply->kind, &reply->err);
+	e->terminal = r == 0 && e->plan->terminal;
 	if (r == 0)
 		r = parse_streams(e, json_get(params, "streams"), reply);
 	if (r < 0) {
