@@ -35,13 +35,12 @@ static int add_names(const struct json *names, const char *hex, cchv_list *list)
 	int r = CCHV_OK;
 
 	for (size_t i = 0; i < json_count(names) && r == CCHV_OK; i++) {
-		const struct json *entry = json_at(names, i);
-		const char *digest = json_as_string(json_get(entry, "digest"));
 		cleanup_free char *name = NULL;
-		size_t len;
+		const char *digest;
 
-		if (digest && strcmp(digest, hex) == 0 && json_get_bytes(entry, "name", &name, &len, NULL) > 0)
-			r = list_add(list, name);
+		r = cache_names_at(names, i, &name, &digest);
+		if (r > 0)
+			r = strcmp(digest, hex) == 0 ? list_add(list, name) : CCHV_OK;
 	}
 	return r;
 }

@@ -38,12 +38,13 @@ int cchv_image_source_new(cchv_image_source **ret_source);
 /**
  * cchv_image_source_add() - say what to import
  * @source: the source
- * @text:   one of "dir:PATH" (a directory), "tar:PATH" (a layer, plain or compressed by gzip, xz or
- *          zstd), "oci:PATH" or "oci:PATH:TAG" (an OCI image layout), "docker://REFERENCE" (a
+ * @text:   one of "dir:PATH" (a directory), "tar:PATH" (a layer, plain or compressed by gzip, xz,
+ *          zstd or bzip2), "oci:PATH" or "oci:PATH:TAG" (an OCI image layout), "docker://REFERENCE" (a
  *          registry, by skopeo); PATH is absolute
  *
  * Only tar may be added several times: the layers are merged in that order, the lowest first, their
- * whiteouts applied.
+ * whiteouts applied. In a directory, names that begin with ".wh." are names like any other, and what
+ * is mounted on it is not entered.
  *
  * Valid in: always.
  * Threads:  one at a time per source.
@@ -175,15 +176,21 @@ void cchv_progress_free(cchv_progress *progress);
  * progress). What is in the cache already is not built again; two imports of one image at the same
  * time do the work once. A crash at any moment leaves nothing that is later taken for an image.
  *
+ * Everything is kept: owners, modes, times, hard links, holes, device nodes, names of any bytes, and
+ * of the extended attributes user.*, security.capability, POSIX ACLs and trusted.* but
+ * trusted.overlay.*. What cannot be kept is refused by name. All but a directory needs root.
+ *
  * Valid in: always; @source must not be changed meanwhile.
  * Threads:  any.
  * Since:    0.1
  *
- * Return: CCHV_OK; CCHV_ERR_INVALID; CCHV_ERR_NOT_FOUND for a missing source, tag or tool
- *         (mkfs.erofs, umoci, skopeo), which the error names; CCHV_ERR_DENIED when it may not be
- *         read; CCHV_ERR_STATE when it was cancelled; CCHV_ERR_LIMIT; CCHV_ERR_PROTOCOL when the
- *         source is malformed or a tool built something else than it was told; CCHV_ERR_SYSTEM (a
- *         full disk, the failure of a tool) or CCHV_ERR_NOMEM.
+ * Return: CCHV_OK; CCHV_ERR_INVALID; CCHV_ERR_NOT_FOUND for a missing source, tag, platform or
+ *         tool (mkfs.erofs, skopeo, gzip, ...), which the error names; CCHV_ERR_DENIED when it may
+ *         not be read, or needs root; CCHV_ERR_STATE when it was cancelled; CCHV_ERR_LIMIT;
+ *         CCHV_ERR_UNSUPPORTED for another platform, media type or kind of entry;
+ *         CCHV_ERR_PROTOCOL when the source is malformed, changes meanwhile, or a tool built
+ *         something else than it was told; CCHV_ERR_TIMEOUT when a tool is stuck; CCHV_ERR_SYSTEM
+ *         (a full disk, the failure of a tool) or CCHV_ERR_NOMEM.
  */
 int cchv_image_import(cchv_ctx *ctx, cchv_image_source *source, const char *name,
 		      cchv_progress *progress, cchv_image **ret_image, cchv_error **err);
@@ -200,9 +207,10 @@ int cchv_image_import(cchv_ctx *ctx, cchv_image_source *source, const char *name
  * Threads:  any.
  * Since:    0.1
  *
- * Return: CCHV_OK; CCHV_ERR_NOT_FOUND; CCHV_ERR_INVALID when a short digest fits several images;
- *         CCHV_ERR_PROTOCOL when it is not an EROFS image, or cut short; CCHV_ERR_DENIED,
- *         CCHV_ERR_SYSTEM or CCHV_ERR_NOMEM.
+ * Return: CCHV_OK; CCHV_ERR_NOT_FOUND; CCHV_ERR_INVALID when a short digest fits several images,
+ *         or the path is no regular file or not of a multiple of 512 bytes; CCHV_ERR_PROTOCOL when
+ *         it is not an EROFS image, or cut short; CCHV_ERR_UNSUPPORTED for blocks of another size
+ *         than 4096; CCHV_ERR_DENIED, CCHV_ERR_SYSTEM or CCHV_ERR_NOMEM.
  */
 int cchv_image_open(cchv_ctx *ctx, const char *name, cchv_image **ret_image, cchv_error **err);
 

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 /* What mkfs.erofs may write beyond twice the data: inodes, names, attributes. */
@@ -91,6 +92,20 @@ static uint64_t watch_size(void *user_data)
 	return (uint64_t)st.st_size;
 }
 
+/* Less than this free on the file system of a file that could not be written says why. */
+#define FULL_BELOW (1U << 20)
+
+/* mkfs.erofs 1.8 says "Input/output error" of a full disk. */
+static int explain(const char *image_path, int code, cchv_error **err)
+{
+	struct statfs fs;
+
+	if (code != CCHV_ERR_SYSTEM || statfs(image_path, &fs) < 0 ||
+	    (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize >= FULL_BELOW)
+		return code;
+	return err_prefix(err, code, "no space left for '%s'", image_path);
+}
+
 static int run_mkfs(const struct build_tree *tree, const char *image_path, cchv_progress *progress, cchv_error **err)
 {
 	/* Shared attributes would depend on the order of readdir(); -x says from how many on they are shared. */
@@ -105,7 +120,7 @@ static int run_mkfs(const struct build_tree *tree, const char *image_path, cchv_
 
 	progress_begin(progress, "building", tree->bytes);
 	if (r == CCHV_OK)
-		r = tool_run(&spec, NULL, progress, watch_size, &w, err);
+		r = explain(image_path, tool_run(&spec, NULL, progress, watch_size, &w, err), err);
 	if (r == CCHV_OK && tree->longnames)
 		r = longnames_restore(tree->longnames, tree->root_fd, err);
 	return r;

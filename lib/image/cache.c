@@ -255,8 +255,11 @@ int cache_key_find(const struct cache *cache, const char *key, char hex[SHA256_H
 	if (r == CCHV_ERR_NOMEM || (r == CCHV_OK && !found))
 		return err_nomem(err);
 	/* A shortcut that is missing, damaged or stale costs time, nothing else. */
-	if (!found || !sha256_hex_is_valid(found) || cache_image_open(cache, found, &image, NULL) < 0)
+	if (!found || !sha256_hex_is_valid(found))
 		return 0;
+	r = cache_image_open(cache, found, &image, NULL);
+	if (r < 0)
+		return r == CCHV_ERR_NOMEM ? err_nomem(err) : 0;
 	memcpy(hex, image.hex, SHA256_HEX_SIZE);
 	return 1;
 }

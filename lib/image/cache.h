@@ -38,7 +38,8 @@ char *cache_path(const struct cache *cache, const char *format, ...) __attribute
 int cache_name_is_valid(const char *name);
 /* An array of {name, digest}. */
 int cache_names_read(const struct cache *cache, struct json **ret_names, cchv_error **err);
-const char *cache_names_find(const struct json *names, const char *name); /* hex or NULL */
+/* One of them: 1 and its parts (the name is the caller's), 0 when it is malformed, or CCHV_ERR_NOMEM. */
+int cache_names_at(const struct json *names, size_t index, char **ret_name, const char **ret_hex);
 int cache_names_count(const struct json *names, const char *hex);
 /* hex NULL: the name goes; name NULL: all names of hex go. */
 int cache_names_change(const struct cache *cache, const char *name, const char *hex, cchv_error **err);

@@ -44,15 +44,6 @@ int cache_names_read(const struct cache *cache, struct json **ret_names, cchv_er
 	return CCHV_OK;
 }
 
-/* The name of an entry, in memory of its own; NULL when it has none. */
-static char *name_of(const struct json *entry)
-{
-	char *name = NULL;
-	size_t len;
-
-	return json_get_bytes(entry, "name", &name, &len, NULL) > 0 ? name : NULL;
-}
-
 static const char *hex_of(const struct json *entry)
 {
 	const char *hex = json_as_string(json_get(entry, "digest"));
@@ -60,15 +51,39 @@ static const char *hex_of(const struct json *entry)
 	return hex && sha256_hex_is_valid(hex) ? hex : NULL;
 }
 
-const char *cache_names_find(const struct json *names, const char *name)
+int cache_names_at(const struct json *names, size_t index, char **ret_name, const char **ret_hex)
+{
+	const struct json *entry = json_at(names, index);
+	const char *hex = hex_of(entry);
+	size_t len;
+	int r = json_get_bytes(entry, "name", ret_name, &len, NULL);
+
+	if (r == CCHV_ERR_NOMEM)
+		return r;
+	if (r > 0 && !hex) {
+		free(*ret_name);
+		*ret_name = NULL;
+	}
+	*ret_hex = hex;
+	return r > 0 && hex;
+}
+
+/* 1: it is there. */
+static int find_name(const struct json *names, const char *name, char hex[SHA256_HEX_SIZE])
 {
 	for (size_t i = 0; i < json_count(names); i++) {
-		cleanup_free char *there = name_of(json_at(names, i));
+		cleanup_free char *there = NULL;
+		const char *digest;
+		int r = cache_names_at(names, i, &there, &digest);
 
-		if (there && strcmp(there, name) == 0)
-			return hex_of(json_at(names, i));
+		if (r < 0)
+			return r;
+		if (r && strcmp(there, name) == 0) {
+			memcpy(hex, digest, SHA256_HEX_SIZE);
+			return 1;
+		}
 	}
-	return NULL;
+	return 0;
 }
 
 int cache_names_count(const struct json *names, const char *hex)
@@ -87,13 +102,15 @@ int cache_names_count(const struct json *names, const char *hex)
 static int copy_others(const struct json *names, struct json *target, const char *name, const char *hex)
 {
 	for (size_t i = 0; i < json_count(names); i++) {
-		const struct json *entry = json_at(names, i);
-		cleanup_free char *there = name_of(entry);
-		const char *digest = hex_of(entry);
+		cleanup_free char *there = NULL;
+		const char *digest;
+		int r = cache_names_at(names, i, &there, &digest);
 
-		if (!there || !digest || (name ? strcmp(there, name) == 0 : strcmp(digest, hex) == 0))
+		if (r < 0)
+			return r;
+		if (!r || (name ? strcmp(there, name) == 0 : strcmp(digest, hex) == 0))
 			continue;
-		if (json_append(target, json_copy(entry)) < 0)
+		if (json_append(target, json_copy(json_at(names, i))) < 0)
 			return CCHV_ERR_NOMEM;
 	}
 	return CCHV_OK;
@@ -153,20 +170,19 @@ static int resolve_digest(const struct cache *cache, const char *digits, const c
 int cache_resolve(const struct cache *cache, const char *text, char hex[SHA256_HEX_SIZE], int *ret_by_name,
                   cchv_error **err)
 {
-	const char *digits = strncmp(text, "sha256:", 7) == 0 ? text + 7 : text, *found;
+	const char *digits = strncmp(text, "sha256:", 7) == 0 ? text + 7 : text;
 	cleanup_json struct json *names = NULL;
 	size_t len = strlen(digits);
 	int r = cache_names_read(cache, &names, err);
 
 	if (r < 0)
 		return r;
-	found = cache_names_find(names, text);
-	if (found) {
-		memcpy(hex, found, SHA256_HEX_SIZE);
-		*ret_by_name = 1;
+	r = find_name(names, text, hex);
+	if (r < 0)
+		return err_nomem(err);
+	*ret_by_name = r;
+	if (r)
 		return CCHV_OK;
-	}
-	*ret_by_name = 0;
 	if (len >= CACHE_SHORT_MIN && len <= 64 && strspn(digits, "0123456789abcdef") == len)
 		return resolve_digest(cache, digits, text, hex, err);
 	return err_set(err, CCHV_ERR_NOT_FOUND, 0, "no image '%s'", text);
