@@ -21,9 +21,11 @@
 #define PAGE 4096ULL
 #define MIB (1ULL << 20)
 #define MAX_VALUES 3
-/* Where the kernel does not tell: sizeof(struct inode), and fsnotify marks, of Debian's builds. */
+/* Structures in 64-bit builds: inode (where the kernel does not tell), inotify's mark, epoll's item and entry. */
 #define USUAL_INODE 640
-#define MARK_BYTES 96
+#define MARK_BYTES 80
+#define EPOLL_BYTES 184
+#define FILES_MIN 8192
 /* Below it the kernel turns transparent huge pages off (hugepage_init() in mm/huge_memory.c). */
 #define THP_PAGES (512 * MIB / PAGE)
 
@@ -50,7 +52,7 @@ static struct setting settings[] = {
 	{ SYSCTL "user/max_uts_namespaces", SCALE_HALF_THREADS, 1 },
 	{ SYSCTL "fs/file-max", SCALE_FILES, 1 },
 	{ SYSCTL "fs/inotify/max_user_watches", SCALE_WATCHES, 1 },
-	{ SYSCTL "fs/fanotify/max_user_marks", SCALE_WATCHES, 1 },
+	{ SYSCTL "fs/fanotify/max_user_marks", SCALE_MARKS, 1 },
 	{ SYSCTL "fs/epoll/max_user_watches", SCALE_EPOLL, 1 },
 	{ SYSCTL "net/ipv4/tcp_mem", SCALE_TCP_MEM, 3 },
 	{ SYSCTL "net/ipv4/udp_mem", SCALE_UDP_MEM, 3 },
@@ -64,8 +66,8 @@ static struct setting settings[] = {
 
 static struct {
 	int begun;
-	uint64_t present;               /* bytes */
-	uint64_t total;
+	uint64_t present, total, free;  /* bytes */
+	uint64_t min_free_kib;
 	int thp_was_off;
 } boot_state;
 
@@ -102,6 +104,40 @@ static uint64_t conntrack_max(uint64_t pages)
 	return clamp(pages * PAGE / 16384 / sizeof(void *), 1024, 65536);
 }
 
+/*
+ * The square root of the memory, as init_per_zone_wmark_min() takes it, or what set_recommended_min_free_kbytes() wants
+ * for huge pages in each zone, up to a twentieth. A machine of up to 3 GiB has two zones.
+ */
+static uint64_t min_free_pages(uint64_t pages, int thp)
+{
+	uint64_t kib = 128, wanted = 512 * (2 + 3 * 3) * (pages > 3072 * MIB / PAGE ? 3 : 2);
+
+	while ((kib + 16) * (kib + 16) <= pages * 4 * 16 && kib < 262144)
+		kib += 16;
+	if (!thp)
+		return kib / 4;
+	wanted = wanted < pages / 20 ? wanted : pages / 20;
+	return wanted > kib / 4 ? wanted : kib / 4;
+}
+
+/* nr_free_buffer_pages() of a cold boot, less that of this one: memory above the high watermark, which is 1.5 x min. */
+static int64_t buffer_pages_delta(const struct scale_input *input, int64_t delta)
+{
+	uint64_t total = shift(input->boot_pages, delta, 1, 1);
+	int64_t more = (int64_t)min_free_pages(total, input->thp) - (int64_t)input->boot_min_pages;
+
+	return input->delta_pages ? delta - more * 3 / 2 : 0;
+}
+
+/* What files_maxfiles_init() computed before its lower bound hid it: a tenth of memory less 1.5 times what is used. */
+static uint64_t boot_files(const struct scale_input *input, uint64_t boot)
+{
+	int64_t used = (int64_t)input->boot_pages - (int64_t)input->boot_free_pages;
+	int64_t files = ((int64_t)input->boot_pages - used * 3 / 2) * 4 / 10;
+
+	return boot > FILES_MIN || files > FILES_MIN ? boot : files < 0 ? 0 : (uint64_t)files;
+}
+
 static void compute_mem(uint64_t limit, uint64_t ret[3])
 {
 	limit = limit < 128 ? 128 : limit;
@@ -125,19 +161,22 @@ void scale_compute(enum scale_rule rule, const struct scale_input *input, const 
 		ret[0] = shift(boot[0], delta, 1, 64);
 		break;
 	case SCALE_FILES: /* files_maxfiles_init(): a tenth of memory for files of 1 KiB */
-		ret[0] = clamp(shift(boot[0], delta, 4, 10), 8192, INT64_MAX);
+		ret[0] = clamp(shift(boot_files(input, boot[0]), delta, 4, 10), FILES_MIN, INT64_MAX);
 		break;
-	case SCALE_WATCHES: /* inotify_user_setup(), fanotify_user_setup(): 1 % of memory for marks and their inodes */
+	case SCALE_WATCHES: /* inotify_user_setup(): 1 % of memory for marks and their inodes */
 		ret[0] = clamp(total / 100 * PAGE / (MARK_BYTES + 2 * input->inode_bytes), 8192, 1048576);
 		break;
-	case SCALE_EPOLL: /* eventpoll_init(): 4 % of memory */
-		ret[0] = input->boot_pages ? (uint64_t)((__uint128_t)boot[0] * total / input->boot_pages) : boot[0];
+	case SCALE_MARKS: /* fanotify_user_setup(): 1 % for inodes */
+		ret[0] = clamp(total / 100 * PAGE / (2 * input->inode_bytes), 8192, 1048576);
+		break;
+	case SCALE_EPOLL: /* eventpoll_init(): 4 % */
+		ret[0] = shift(boot[0], delta, PAGE / 8, 25 * EPOLL_BYTES / 8);
 		break;
 	case SCALE_TCP_MEM: /* tcp_init_mem(): pages that buffers may take, by 16 */
-		compute_mem(shift(boot[1], delta, 1, 16), ret);
+		compute_mem(shift(boot[1], buffer_pages_delta(input, delta), 1, 16), ret);
 		break;
 	case SCALE_UDP_MEM: /* udp_init(): by 8 */
-		compute_mem(shift(boot[1], delta, 1, 8), ret);
+		compute_mem(shift(boot[1], buffer_pages_delta(input, delta), 1, 8), ret);
 		break;
 	case SCALE_TCP_WMEM: /* tcp_init(): 1/128 of those pages, at most 4 MiB for sending */
 		ret[2] = clamp(total * PAGE / 128, 64 * 1024, 4 * MIB);
@@ -214,6 +253,9 @@ void scale_begin(void)
 	if (meminfo_read(&m) < 0)
 		return;
 	boot_state.total = m.total;
+	boot_state.free = m.free;
+	if (meminfo_read_number(SYSCTL "vm/min_free_kbytes", &boot_state.min_free_kib) < 0)
+		boot_state.min_free_kib = 0;
 	/* What the firmware keeps at the edges is no zone's: the size that the host gave is the next multiple. */
 	boot_state.present = (meminfo_present() + 4 * MIB - 1) / (4 * MIB) * (4 * MIB);
 	boot_state.thp_was_off = thp_is_off();
@@ -285,14 +327,16 @@ static void apply_limits(const struct log_sink *log)
 
 void scale_apply(const struct log_sink *log)
 {
-	struct scale_input input = { .boot_pages = boot_state.total / PAGE, .inode_bytes = inode_bytes() };
+	struct scale_input input = { .boot_pages = boot_state.total / PAGE, .boot_free_pages = boot_state.free / PAGE,
+		                     .boot_min_pages = boot_state.min_free_kib / 4, .inode_bytes = inode_bytes() };
 	struct meminfo m;
 
 	if (!boot_state.begun || meminfo_read(&m) < 0)
 		return;
 	input.delta_pages = ((int64_t)m.total - (int64_t)boot_state.total) / (int64_t)PAGE;
+	apply_thp(m.total / PAGE);
+	input.thp = m.total / PAGE >= THP_PAGES && !thp_is_off();
 	for (size_t i = 0; i < ARRAY_LEN(settings); i++)
 		apply_one(&settings[i], &input, log);
-	apply_thp(m.total / PAGE);
 	apply_limits(log);
 }

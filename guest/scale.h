@@ -16,12 +16,15 @@ void scale_apply(const struct log_sink *log);
 struct scale_input {
 	int64_t delta_pages;
 	uint64_t boot_pages;      /* MemTotal at boot */
+	uint64_t boot_free_pages; /* MemFree at boot */
+	uint64_t boot_min_pages;  /* vm.min_free_kbytes at boot */
 	uint64_t inode_bytes;     /* sizeof(struct inode) of this kernel */
+	int thp;                  /* transparent huge pages are in use at the new size */
 };
 
 enum scale_rule {
-	SCALE_THREADS, SCALE_HALF_THREADS, SCALE_FILES, SCALE_WATCHES, SCALE_EPOLL, SCALE_TCP_MEM, SCALE_UDP_MEM,
-	SCALE_TCP_WMEM, SCALE_TCP_RMEM, SCALE_HALF_EHASH, SCALE_SYN_BACKLOG, SCALE_CONNTRACK,
+	SCALE_THREADS, SCALE_HALF_THREADS, SCALE_FILES, SCALE_WATCHES, SCALE_MARKS, SCALE_EPOLL, SCALE_TCP_MEM,
+	SCALE_UDP_MEM, SCALE_TCP_WMEM, SCALE_TCP_RMEM, SCALE_HALF_EHASH, SCALE_SYN_BACKLOG, SCALE_CONNTRACK,
 };
 
 /* boot: up to three numbers that the kernel chose; ret: what it would have chosen. */

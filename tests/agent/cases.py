@@ -5,7 +5,7 @@ import sys
 import time
 import traceback
 
-import host
+import agent_host as host
 
 FULL = os.environ.get("CCHV_TEST_FULL") == "1"
 

@@ -7,7 +7,7 @@ import time
 
 import cases
 from cases import code, equal, refused, until
-from host import DEADLINE, encode, read_all, receive
+from agent_host import DEADLINE, encode, read_all, receive
 
 
 def case_hello_and_what_comes_first(agent):

@@ -10,7 +10,7 @@ import time
 
 import cases
 from cases import code, equal, until
-from host import read_all, random_token
+from agent_host import read_all, random_token
 
 SEQ_200000 = "5af7b95208fdcff454bab3f5eddf567a688a3796c703d4fef91072e38645c062"
 ROUNDS = 200 if cases.FULL else 25
