@@ -221,6 +221,7 @@ class _Exchange:
 
     def run(self, deadline):
         """Move bytes until all streams have ended: True; False when the time is over first."""
+        # A selector that is closed has no map: all has been said.
         while self.selector.get_map():
             left = None if deadline is None else max(0, deadline - time.monotonic())
             ready = self.selector.select(left)
@@ -231,6 +232,7 @@ class _Exchange:
                     self._write(key.fileobj)
                 else:
                     self._read(key.fileobj)
+        self.selector.close()
         return True
 
     def _write(self, file):
