@@ -410,9 +410,10 @@ static int check_maps(const cchv_container_config *config, cchv_error **err)
 	for (size_t i = 0; r == CCHV_OK && i < config->map_count; i++) {
 		const struct container_map *map = &config->maps[i];
 
-		if (!oci_spec_find_mount(config->spec, map->destination))
+		if (!oci_spec_find_mount(config->spec, map->destination) &&
+		    !oci_spec_has_device(config->spec, map->destination))
 			r = err_set(err, CCHV_ERR_INVALID, 0,
-			            "container '%s': the specification has no mount on '%s'",
+			            "container '%s': the specification has nothing on '%s'",
 			            config->id, map->destination);
 		else if (map->kind == CCHV_MOUNT_SOCKET)
 			r = err_set(err, CCHV_ERR_UNSUPPORTED, 0,

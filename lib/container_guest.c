@@ -8,7 +8,8 @@
 #include "etc_files.h"
 #include "oci_spec.h"
 
-static const struct container_device *find_device(const struct container *container, enum container_device_role role,
+static const struct container_device *find_device(const struct container *container,
+                                                  enum container_device_role role,
                                                   size_t index)
 {
 	for (size_t i = 0; i < container->device_count; i++)
@@ -24,7 +25,8 @@ static int address_of(const struct container *container, enum container_device_r
 
 	*ret_address = device ? vm_device_address(container->vm, device->id) : NULL;
 	if (!*ret_address)
-		return err_set(err, CCHV_ERR_VMM, 0, "container '%s': the VMM does not say where device '%s' is",
+		return err_set(err, CCHV_ERR_VMM, 0,
+		               "container '%s': the VMM does not say where device '%s' is",
 		               container->id, device ? device->id : "");
 	return CCHV_OK;
 }
@@ -111,19 +113,6 @@ static int rootfs_json(const struct container *container, struct json **ret_root
 	return CCHV_OK;
 }
 
-static int is_device_node(const struct container *container, const char *path)
-{
-	const struct json *devices = json_find(container->config->spec, "linux.devices");
-
-	for (size_t i = 0; i < json_count(devices); i++) {
-		const char *text = NULL;
-
-		if (json_get_string(json_at(devices, i), "path", &text, NULL) == 1 && strcmp(text, path) == 0)
-			return 1;
-	}
-	return 0;
-}
-
 static int map_json(const struct container *container, size_t index, struct json **ret_map, cchv_error **err)
 {
 	const struct container_map *map = &container->config->maps[index];
@@ -138,7 +127,8 @@ static int map_json(const struct container *container, size_t index, struct json
 		r = address_of(container, CONTAINER_MAP, index, &address, err);
 		if (r < 0)
 			return r;
-		json_set_string(json, "kind", is_device_node(container, map->destination) ? "block" : "volume");
+		json_set_string(json, "kind", oci_spec_has_device(container->config->spec, map->destination)
+		                ? "block" : "volume");
 		json_set_string(json, "device", address);
 		break;
 	case CCHV_MOUNT_FS:

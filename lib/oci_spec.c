@@ -193,6 +193,19 @@ const struct json *oci_spec_find_mount(const struct json *spec, const char *dest
 	return NULL;
 }
 
+int oci_spec_has_device(const struct json *spec, const char *path)
+{
+	const struct json *devices = json_find(spec, "linux.devices");
+
+	for (size_t i = 0; i < json_count(devices); i++) {
+		const char *text = NULL;
+
+		if (json_get_string(json_at(devices, i), "path", &text, NULL) == 1 && strcmp(text, path) == 0)
+			return 1;
+	}
+	return 0;
+}
+
 int oci_spec_add_mount(struct json *spec, const char *destination, const char *type, const char *source,
                        const char *options)
 {

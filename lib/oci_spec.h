@@ -21,6 +21,8 @@ int oci_spec_set_pids_limit(struct json *spec, uint64_t count);
 
 /* The mount on a destination (the last one), or NULL. */
 const struct json *oci_spec_find_mount(const struct json *spec, const char *destination);
+/* 1 when linux.devices has a node of that path. */
+int oci_spec_has_device(const struct json *spec, const char *path);
 /* options: NULL or words with commas. */
 int oci_spec_add_mount(struct json *spec, const char *destination, const char *type, const char *source,
                        const char *options);
