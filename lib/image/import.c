@@ -293,7 +293,7 @@ static int store(struct import *im, const char *file, struct cache_image *ret, c
 static int run(struct import *im, struct cache_image *ret, cchv_error **err)
 {
 	cleanup_job struct job job = { .fd = -1 };
-	cleanup_close int key_lock = -1;
+	cleanup_job_lock struct job_lock key_lock = { .fd = -1 };
 	cleanup_free char *file = NULL;
 	int r = make_key(im, err);
 

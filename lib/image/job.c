@@ -127,13 +127,14 @@ static int wait_for_lock(int fd, cchv_progress *progress, cchv_error **err)
 	return tool_run(&spec, NULL, progress, still_waiting, NULL, err);
 }
 
-int job_lock_key(const struct cache *cache, const char *key, cchv_progress *progress, int *ret_fd, cchv_error **err)
+int job_lock_key(const struct cache *cache, const char *key, cchv_progress *progress, struct job_lock *ret,
+                 cchv_error **err)
 {
 	cleanup_free char *path = cache_path(cache, "tmp/%s.lock", key);
 
 	if (!path)
 		return err_nomem(err);
-	for (int i = 0; i < ATTEMPTS; i++) {
+	for (;;) {
 		cleanup_close int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 		struct stat st;
 		int r = CCHV_OK;
@@ -145,10 +146,20 @@ int job_lock_key(const struct cache *cache, const char *key, cchv_progress *prog
 			                           err_set(err, CCHV_ERR_SYSTEM, errno, "lock '%s'", path);
 		if (r < 0)
 			return r;
+		/* Whoever had it before has removed the file: once more, with the one that is there now. */
 		if (fstat(fd, &st) == 0 && st.st_nlink > 0) {
-			*ret_fd = fd_steal(&fd);
+			*ret = (struct job_lock){ steal(&path), fd_steal(&fd) };
 			return CCHV_OK;
 		}
 	}
-	return err_set(err, CCHV_ERR_SYSTEM, 0, "lock '%s' vanishes", path);
+}
+
+/* The file goes first, while nobody else can have the lock. */
+void job_unlock(struct job_lock *lock)
+{
+	if (lock->path)
+		unlink(lock->path);
+	free(lock->path);
+	lock->path = NULL;
+	fd_close(&lock->fd);
 }

@@ -25,7 +25,15 @@ typedef int (*job_removed_fn)(const char *name, void *user_data, cchv_error **er
 /* Remove directories of imports that are no more; with locks, unused lock files too. removed may be NULL. */
 int job_sweep(const struct cache *cache, int with_locks, job_removed_fn removed, void *user_data, cchv_error **err);
 
-/* One import per key at a time; *ret_fd holds the lock. */
-int job_lock_key(const struct cache *cache, const char *key, cchv_progress *progress, int *ret_fd, cchv_error **err);
+/* One import per key at a time. A zeroed lock with fd -1 is none. */
+struct job_lock {
+	char *path;
+	int fd;
+};
+
+int job_lock_key(const struct cache *cache, const char *key, cchv_progress *progress, struct job_lock *ret,
+                 cchv_error **err);
+void job_unlock(struct job_lock *lock); /* removes the file */
+#define cleanup_job_lock __attribute__((cleanup(job_unlock)))
 
 #endif
