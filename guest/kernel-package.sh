@@ -27,11 +27,11 @@ scratch=$(mktemp -d "$dir/.new.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 1' HUP INT TERM
 
-# The mirror of this release's main suite, and the release's name: "URI CODENAME KEYRING".
+# The mirror of this release's main suite, and the release's name: "URI CODENAME".
 mirror()
 {
 	. /etc/os-release
-	apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(SIGNED_BY)' 'Created-By: Packages' |
+	apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' |
 		awk -v r="$VERSION_CODENAME" '$2 == r { print; exit }'
 }
 
@@ -39,11 +39,12 @@ mirror()
 private_apt()
 {
 	set -- $(mirror)
-	[ $# -ge 2 ] || fail "apt knows no mirror of this Debian release"
+	[ $# -eq 2 ] || fail "apt knows no mirror of this Debian release"
 	suite=$2
 	[ "$suite" != bookworm ] || suite=bookworm-backports
+	keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 	signed=
-	[ -z "${3-}" ] || signed="[signed-by=$3] "
+	[ ! -f "$keyring" ] || signed="[signed-by=$keyring] "
 	mkdir -p "$scratch/apt/lists/partial" "$scratch/apt/archives/partial"
 	echo "deb $signed$1 $suite main" >"$scratch/apt/sources.list"
 	cat >"$scratch/apt/apt.conf" <<-EOC
