@@ -78,7 +78,7 @@ int initrd_with(const char *base, const char *file, const char *name, const char
 
 static char *copy_member(yajl_val tree, const char *name)
 {
-	const char *keys[] = { "config", "payload", name, NULL };
+	const char *keys[] = { "vmm_info", "config", "payload", name, NULL };
 	yajl_val v = yajl_tree_get(tree, keys, yajl_t_string);
 
 	const char *text = v ? YAJL_GET_STRING(v) : NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The helper inside guests, static: true | sleep | echo PORT | source PORT | write BYTES | forkexec N. echo
+ * The helper inside guests, static: true | sleep | switches | echo PORT | source PORT | write BYTES | forkexec N. echo
  * and source say "ready" on stdout when they listen. forkexec prints the nanoseconds of one fork, exec of
  * "true" and wait, as the median of N.
  */
@@ -122,12 +122,28 @@ static int time_forkexec(char *self, int count)
 	return 0;
 }
 
+/* How often PID 1 has gone to sleep and been woken. */
+static int print_switches(void)
+{
+	FILE *file = fopen("/proc/1/status", "r");
+	char line[256];
+	long n, total = 0;
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "voluntary_ctxt_switches: %ld", &n) == 1)
+			total = n;
+	printf("%ld\n", total);
+	return file ? 0 : 1;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 2 && strcmp(argv[1], "true") == 0)
 		return 0;
 	if (argc == 2 && strcmp(argv[1], "sleep") == 0)
 		return pause();
+	if (argc == 2 && strcmp(argv[1], "switches") == 0)
+		return print_switches();
 	if (argc != 3)
 		return 2;
 	if (strcmp(argv[1], "echo") == 0)

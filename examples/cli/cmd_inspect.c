@@ -55,8 +55,8 @@ static void put_vm(yajl_gen g, cchv_ctx *ctx, const struct record *r)
 	put_string(g, "Start", start == CCHV_START_TEMPLATE ? "template" : "cold");
 	put_string(g, "WhyNotTemplate", why_not);
 	put_string(g, "Console", cchv_vm_get_console_path(vm));
-	put_u64(g, "MemoryBytes", document_u64(info, "memory_actual_size", 0));
-	put_u64(g, "VCPUs", document_u64(info, "config.cpus.boot_vcpus", 0));
+	put_u64(g, "MemoryBytes", document_u64(info, "vmm_info.memory_actual_size", 0));
+	put_u64(g, "VCPUs", document_u64(info, "vmm_info.config.cpus.boot_vcpus", 0));
 	put_tree(g, "Info", info);
 	yajl_gen_map_close(g);
 	yajl_tree_free(info);
