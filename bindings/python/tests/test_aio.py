@@ -24,25 +24,29 @@ class Aio(unittest.IsolatedAsyncioTestCase):
 
     async def test_many_at_once_do_not_block_the_loop(self):
         async with cchv.aio.serve(self.vm) as server:
-            ticks = 0
-
-            async def tick():
-                nonlocal ticks
-                while True:
-                    await asyncio.sleep(0.01)
-                    ticks += 1
+            running, go = asyncio.Semaphore(0), asyncio.Event()
 
             async def one(number):
-                process = await server.popen(self.vm, ["sh", "-c", f"sleep 0.3; cat; exit {number}"], stdin=PIPE,
-                                             stdout=PIPE)
-                out, _ = await process.communicate(b"%d" % number)
+                process = await server.popen(self.vm, ["sh", "-c", f"cat; exit {number}"], stdin=PIPE, stdout=PIPE)
+                output = asyncio.ensure_future(process.stdout.read())
+                running.release()
+                # Reading waits for what is only sent when all ten run and read: a loop that is held never gets there.
+                await go.wait()
+                process.stdin.write(b"%d" % number)
+                process.stdin.close()
+                out = await output
+                await process.wait()
                 return out, process.returncode
 
-            ticker = asyncio.ensure_future(tick())
+            async def conduct():
+                for _ in range(10):
+                    await running.acquire()
+                go.set()
+
+            conductor = asyncio.ensure_future(conduct())
             results = await asyncio.wait_for(asyncio.gather(*map(one, range(10))), 60)
-            ticker.cancel()
+            await conductor
             self.assertEqual(results, [(b"%d" % n, n) for n in range(10)])
-            self.assertGreater(ticks, 5)
 
     async def test_dialogue_and_signal(self):
         async with cchv.aio.serve(self.vm) as server:
