@@ -291,6 +291,20 @@ static int check(const cchv_exec *handle, const cchv_stdio_config *stdio, cchv_e
 	return stdio_config_check(stdio, 0, err);
 }
 
+/* All or none; check() has seen that none of them is attached yet. */
+static int attach_all(cchv_exec *handle, const cchv_stdio_config *stdio, uint64_t deadline, cchv_error **err)
+{
+	int r = CCHV_OK;
+
+	for (int i = 0; r == CCHV_OK && i < STDIO_STREAMS; i++)
+		if (stdio_stream_is_set(&stdio->streams[i]))
+			r = attach_stream(handle, i, &stdio->streams[i], deadline, err);
+	for (int i = 0; r < 0 && i < STDIO_STREAMS; i++)
+		if (stdio_stream_is_set(&stdio->streams[i]) && handle->ends[i])
+			free_end(handle->ends[i]);
+	return r;
+}
+
 CCHV_API int cchv_exec_attach(cchv_exec *exec, cchv_stdio_config *stdio, int timeout_ms, cchv_error **err)
 {
 	uint64_t deadline = clock_deadline(timeout_ms);
@@ -308,11 +322,8 @@ CCHV_API int cchv_exec_attach(cchv_exec *exec, cchv_stdio_config *stdio, int tim
 		r = guest_need(exec->vm, &guest, err);
 	if (r == CCHV_OK)
 		r = guest_need_scratch(guest, err);
-	for (int i = 0; r == CCHV_OK && i < STDIO_STREAMS; i++)
-		if (stdio_stream_is_set(&stdio->streams[i]))
-			r = attach_stream(exec, i, &stdio->streams[i], deadline, err);
-	if (r < 0)
-		attach_end_all(exec);
+	if (r == CCHV_OK)
+		r = attach_all(exec, stdio, deadline, err);
 	vm_changed(exec->vm);
 	vm_leave(exec->vm);
 	return r;

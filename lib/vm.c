@@ -136,6 +136,8 @@ CCHV_API void cchv_vm_free(cchv_vm *vm)
 		if (vm->owner && vm->record)
 			tear_down(vm);
 		guest_free(vm);
+		/* Handles that live on must not hold a connection. */
+		channel_free(steal(&vm->agent));
 		vm->closed = 1;
 		vm_changed(vm);
 		pthread_mutex_unlock(&vm->lock);
