@@ -40,7 +40,8 @@ int cchv_image_source_new(cchv_image_source **ret_source);
  * @source: the source
  * @text:   one of "dir:PATH" (a directory), "tar:PATH" (a layer, plain or compressed by gzip, xz,
  *          zstd or bzip2), "oci:PATH" or "oci:PATH:TAG" (an OCI image layout), "docker://REFERENCE" (a
- *          registry, by skopeo); PATH is absolute
+ *          registry, by skopeo, with its configuration and the user's credentials; one on the
+ *          loopback needs no TLS); PATH is absolute
  *
  * Only tar may be added several times: the layers are merged in that order, the lowest first, their
  * whiteouts applied. In a directory, names that begin with ".wh." are names like any other, and what

@@ -13,10 +13,26 @@
 
 #define NEEDED_FOR "an image from a registry"
 
+/* "localhost", "127.x.y.z" or "[::1]", with or without a port: as Docker has it, such a registry needs no TLS. */
+static int is_loopback(const char *reference)
+{
+	size_t host = strcspn(reference, "/");
+
+	if (reference[host] != '/')
+		return 0;
+	if (reference[0] == '[')
+		return strncmp(reference, "[::1]", 5) == 0;
+	host = strcspn(reference, ":/");
+	if (host == 9 && strncmp(reference, "localhost", 9) == 0)
+		return 1;
+	return strncmp(reference, "127.", 4) == 0 && strspn(reference, "0123456789.") == host;
+}
+
 static int inspect(const char *reference, struct buf *text, cchv_progress *progress, cchv_error **err)
 {
 	cleanup_free char *source = mem_printf("docker://%s", reference);
-	const char *arguments[] = { "inspect", "--raw", source, NULL };
+	const char *arguments[] = { "inspect", "--raw", source, is_loopback(reference) ? "--tls-verify=false" : NULL,
+	                            NULL };
 	struct tool_spec spec = { .name = "skopeo", .needed_for = NEEDED_FOR, .argv = arguments, .stdin_fd = -1,
 	                          .want_stdout = 1 };
 
@@ -137,7 +153,8 @@ int registry_fetch(const char *reference, const char *dir, uint64_t bytes, cchv_
 	cleanup_free char *layout = mem_printf("%s/" REGISTRY_LAYOUT, dir);
 	/* Relative, since skopeo takes a colon in the path for the end of it. */
 	const char *arguments[] = { "--override-os", "linux", "--override-arch", oci_architecture(), "copy", source,
-	                            "oci:" REGISTRY_LAYOUT ":" REGISTRY_TAG, NULL };
+	                            "oci:" REGISTRY_LAYOUT ":" REGISTRY_TAG,
+	                            is_loopback(reference) ? "--src-tls-verify=false" : NULL, NULL };
 	struct tool_spec spec = { .name = "skopeo", .needed_for = NEEDED_FOR, .argv = arguments, .stdin_fd = -1,
 	                          .cwd = dir };
 	struct fetched f = { progress, layout, 0 };

@@ -484,10 +484,6 @@ class Registry(LayoutCase):
         self.addCleanup(self.server.server_close)
         self.addCleanup(self.server.shutdown)
         self.host = f"localhost:{self.server.server_address[1]}"
-        support.write(self.path("home/.config/containers/registries.conf"),
-                      f'[[registry]]\nlocation = "{self.host}"\ninsecure = true\n'.encode())
-        self.addCleanup(os.environ.__setitem__, "HOME", os.environ["HOME"])
-        os.environ["HOME"] = self.path("home")
         for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
             os.environ.pop(name, None)
 
