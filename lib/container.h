@@ -42,6 +42,7 @@ struct container {
 	char *dir;                     /* <state_dir>/containers/<id> */
 	int lock_fd;                   /* on <dir>/lock, for the container's life */
 	char *scratch;                 /* path of the scratch disk */
+	int made_scratch;              /* by this create; else it was there before */
 	struct container_device *devices;
 	size_t device_count;
 	struct container_copies *copies; /* files that are kept current */

@@ -92,15 +92,26 @@ static int make_scratch(struct container *container, uint64_t deadline, cchv_err
 	if (config->scratch_path && access(config->scratch_path, F_OK) == 0)
 		return CCHV_OK;
 	r = scratch_make(templates, container->scratch, bytes, deadline, err);
-	return r < 0 ? err_prefix(err, r, "container '%s'", container->id) : CCHV_OK;
+	if (r < 0)
+		return err_prefix(err, r, "container '%s'", container->id);
+	container->made_scratch = 1;
+	return CCHV_OK;
 }
 
-static void remove_files(struct container *container)
+/* Our own files only: the directory may have been there before, with files of the caller's. */
+static void remove_files(struct container *container, int scratch_too)
 {
-	if (container->scratch)
+	cleanup_free char *lock = NULL;
+
+	if (container->scratch && scratch_too)
 		unlink(container->scratch);
-	if (container->lock_fd >= 0)
-		path_remove_tree(container->dir, NULL);
+	if (container->lock_fd < 0)
+		return;
+	remove_leftovers(container->dir, NULL);
+	lock = mem_printf("%s/lock", container->dir);
+	if (lock)
+		unlink(lock);
+	rmdir(container->dir);
 }
 
 /* A volume whose source is the mount's own. */
@@ -176,7 +187,8 @@ static void undo(struct container *container, int code)
 		guest_call(vm, "container.delete", params, clock_deadline(UNDO_MS), NULL, NULL);
 	}
 	container_unplug(container, clock_deadline(UNDO_MS), NULL);
-	remove_files(container);
+	/* A scratch disk of an earlier run outlives a start that failed. */
+	remove_files(container, container->made_scratch);
 	container_unlist(container);
 }
 
@@ -258,7 +270,7 @@ CCHV_API int cchv_container_delete(cchv_container *handle, int timeout_ms, cchv_
 	if (r == CCHV_OK)
 		r = container_unplug(container, deadline, err);
 	if (r == CCHV_OK && container->listed) {
-		remove_files(container);
+		remove_files(container, 1);
 		container->deleted = 1;
 		container_set_state(container, 0);
 		container_unlist(container);

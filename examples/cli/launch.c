@@ -167,8 +167,18 @@ static int set_words(cchv_container_config *config, const struct run_options *o)
 	return r;
 }
 
-static int container_config(const struct record *record, const struct run_options *o, cchv_image *image,
-			    cchv_container_config **ret_config)
+/* What the container writes lies beside its record, from one start to the next. */
+static int set_scratch(cchv_container_config *config, cchv_ctx *ctx, const struct record *record)
+{
+	char *path = record_path(ctx, record->id, "upper.img");
+	int r = cchv_container_config_set_scratch_path(config, path);
+
+	free(path);
+	return r;
+}
+
+static int container_config(cchv_ctx *ctx, const struct record *record, const struct run_options *o,
+			    cchv_image *image, cchv_container_config **ret_config)
 {
 	cchv_container_config *config = NULL;
 	cchv_error *err = NULL;
@@ -189,6 +199,8 @@ static int container_config(const struct record *record, const struct run_option
 	r = worse(r, cchv_container_config_set_upper(config, o->readonly ? CCHV_UPPER_NONE : CCHV_UPPER_DISK,
 						     o->scratch));
 	r = worse(r, cchv_container_config_set_hostname(config, o->hostname ? o->hostname : record->id));
+	if (!o->readonly)
+		r = worse(r, set_scratch(config, ctx, record));
 	if (o->workdir)
 		r = worse(r, cchv_container_config_set_cwd(config, o->workdir));
 	if (o->user)
@@ -247,7 +259,7 @@ int launch_prepare(cchv_ctx *ctx, struct record *record, const struct run_option
 	if (status == 0)
 		status = vm_config(record, o, &vm_settings);
 	if (status == 0)
-		status = container_config(record, o, image, &settings);
+		status = container_config(ctx, record, o, image, &settings);
 	if (status == 0)
 		status = create_and_boot(&l, vm_settings, settings);
 	cchv_vm_config_free(vm_settings);

@@ -111,7 +111,7 @@ static void read_end(cchv_ctx *ctx, struct record *r)
 
 	if (tree) {
 		r->status = STATUS_EXITED;
-		r->exit_code = (int)document_u64(tree, "code", (uint64_t)-1);
+		r->exit_code = (int)document_u64(tree, "exit_code", (uint64_t)-1);
 		r->exit_signal = (int)document_u64(tree, "signal", 0);
 		r->finished_ns = document_u64(tree, "time_ns", 0);
 		r->oom_killed = document_bool(tree, "oom");

@@ -345,8 +345,11 @@ int cchv_container_config_set_upper(cchv_container_config *config, int kind, uin
 /**
  * cchv_container_config_set_scratch_path() - put the scratch disk somewhere else
  * @config: the container's settings
- * @path:   absolute path of a file, which must not exist and is removed with the container; NULL
- *          for the default, in the state directory
+ * @path:   absolute path of a file; NULL for the default, in the state directory
+ *
+ * A file that is not there is made. One that is there is the scratch disk of an earlier run, and is
+ * used as it is: what the container wrote then is there again. A failed create leaves it alone;
+ * cchv_container_delete() removes it.
  *
  * Valid in: always.
  * Threads:  one at a time per config.
