@@ -184,9 +184,9 @@ static int add_serial(struct vm *vm, struct argv *argv, struct fault *fault)
 	struct json *device;
 	int r;
 
+	plan_init(&plan, &vm->names);
 	if (strcmp(config_string(config, "mode"), "Off") == 0)
 		return CCHV_OK;
-	plan_init(&plan, &vm->names);
 	r = console_add_chardev(&vm->serial, config, "ser", &plan, fault);
 	if (r < 0)
 		return r;
