@@ -50,7 +50,7 @@ int fail(const char **kind, cchv_error **err, const char *which, int error_numbe
  * (a worker, an archive) calls agent_close_private() first, or it would keep a stream open that the agent has
  * closed. agent_make_private() moves one there (and leaves it where it is if that fails).
  */
-#define AGENT_PRIVATE_FDS 512
+#define AGENT_PRIVATE_FDS 2048
 void agent_make_private(int *fd);
 void agent_close_private(void);
 
