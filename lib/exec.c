@@ -63,6 +63,16 @@ void exec_unref(struct exec *exec)
 	free(exec);
 }
 
+/* One that holds a reference while it is open. */
+static void drop_held_call(struct exec *exec, struct channel_call *call)
+{
+	int open = call->channel != NULL;
+
+	channel_call_drop(call);
+	if (open)
+		exec_unref(exec);
+}
+
 void exec_unlist(struct exec *exec)
 {
 	struct exec **p = &exec->container->execs;
@@ -79,8 +89,9 @@ void exec_unlist(struct exec *exec)
 	exec->container = NULL;
 	channel_call_drop(&exec->start_call);
 	channel_call_drop(&exec->stdin_call);
-	channel_call_drop(&exec->kill_call);
 	channel_call_drop(&exec->state_call);
+	drop_held_call(exec, &exec->kill_call);
+	drop_held_call(exec, &exec->delete_call);
 	attach_end_everybody(exec);
 	exec_streams_close(exec);
 	loop_timer_free(exec->drain_timer);

@@ -69,7 +69,8 @@ struct exec {
 	int is_quiet;                  /* the library's own: no events */
 	int exit_is_early;             /* "exited" came before the reply to the start */
 	int stdin_closing;             /* no more input: the agent is told, or will be */
-	struct channel_call start_call, stdin_call, kill_call, state_call;
+	struct channel_call start_call, stdin_call, state_call;
+	struct channel_call kill_call, delete_call; /* each holds a reference while it is open */
 	struct exec_stream streams[STDIO_STREAMS];
 	struct attach_end *ends;       /* what handles hold by cchv_exec_attach() */
 	struct loop_timer *drain_timer;

@@ -35,11 +35,10 @@ static void on_deleted(struct channel_call *call)
 /* The start that nobody waited for came to its end: take the record away. */
 static void delete_abandoned(struct exec *exec)
 {
-	channel_call_drop(&exec->start_call);
-	exec->start_call.fn = on_deleted;
-	exec->start_call.user_data = exec;
+	exec->delete_call.fn = on_deleted;
+	exec->delete_call.user_data = exec;
 	exec_ref(exec);
-	if (channel_call_start(exec->vm->agent, &exec->start_call, "exec.delete", exec_params(exec), NULL) < 0)
+	if (channel_call_start(exec->vm->agent, &exec->delete_call, "exec.delete", exec_params(exec), NULL) < 0)
 		exec_release(exec);
 }
 

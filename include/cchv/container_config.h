@@ -35,12 +35,14 @@ enum cchv_mount {
 	/* A directory of the host, live, by virtio-fs. Source: the tag of a shared directory of the VM, or an
 	   absolute path, which is shared for the container's life. */
 	CCHV_MOUNT_FS = 2,
-	/* A small file or directory of the host, at most 64 MiB, copied, read-only in the container, and kept
-	   current while the VM is served. Source: its absolute path. */
+	/* A small file or directory of the host, at most 1 MiB, copied, and kept current while the VM is served.
+	   What the container writes there, where the mount's options let it, stays its own. Source: its absolute
+	   path. */
 	CCHV_MOUNT_COPY = 3,
 	/* Memory. Source: NULL. */
 	CCHV_MOUNT_TMPFS = 4,
-	/* A Unix socket of the host, relayed while the VM is served. Source: its absolute path. */
+	/* A Unix socket of the host, relayed while the VM is served. Source: its absolute path. Not there yet in
+	   this version: cchv_container_create() answers CCHV_ERR_UNSUPPORTED. */
 	CCHV_MOUNT_SOCKET = 5
 };
 

@@ -267,6 +267,7 @@ void pump_out_free(struct pump_out *pump)
 		return;
 	close_sink(pump);
 	close_socket(pump);
+	buf_free(&pump->waiting);
 	free(pump);
 }
 

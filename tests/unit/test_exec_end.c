@@ -178,6 +178,7 @@ TEST(the_end_of_the_vm_ends_a_wait)
 	CHECK_INT(cchv_exec_wait(exec, 10000, &code, NULL, &err), CCHV_ERR_VMM_GONE);
 	CHECK_INT(pthread_join(thread, NULL), 0);
 	CHECK_CONTAINS(cchv_error_message(err), "VMM killed by signal 9");
+	cchv_error_free(steal(&err));
 	CHECK_INT(code, 5);
 	CHECK_INT(cchv_exec_get_state(exec), CCHV_EXEC_EXITED);
 	/* Output that had come is there; and there is no made-up exit. */

@@ -75,6 +75,7 @@ TEST(a_program_that_cannot_run_leaves_nothing)
 	stub_begin(refuse);
 	CHECK_INT(stub_exec(NULL, 5000, &exec, &err), CCHV_ERR_NOT_FOUND);
 	CHECK_INT(cchv_error_errno(err), ENOENT);
+	cchv_error_free(steal(&err));
 	/* The same id again: the first is forgotten. */
 	CHECK_INT(stub_exec(NULL, 5000, &exec, &err), CCHV_ERR_DENIED);
 	CHECK(!exec);
@@ -109,6 +110,7 @@ TEST(a_start_nobody_waits_for_is_undone)
 	stub_begin(answer_too_late);
 	CHECK_INT(stub_exec(NULL, 50, &exec, &err), CCHV_ERR_TIMEOUT);
 	CHECK_INT(stub_count_execs(), 1);
+	cchv_error_free(steal(&err));
 	/* Its id is still taken. */
 	CHECK_INT(stub_exec(NULL, 50, &exec, &err), CCHV_ERR_EXISTS);
 	CHECK_INT(cchv_exec_config_new(&config), 0);
