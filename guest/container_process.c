@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/path.h"
+#include "guest/archive.h"
 #include "guest/container_init.h"
 #include "guest/process_oci.h"
 #include "guest/pty.h"
@@ -264,6 +265,19 @@ static int plan_exec(struct container *c, const struct json *params, struct proc
 	return CCHV_OK;
 }
 
+/*
+ * What it writes counts as the container's own. In a paused one it would be stopped with the rest, so there it counts as
+ * nobody's, and so it does when init has ended.
+ */
+static int plan_archive(struct container *c, const struct json *params, struct process_plan **ret_plan,
+                        const char **kind, cchv_error **err)
+{
+	cleanup_close int cgroup = -1;
+	int r = c->paused || c->init_ended ? CCHV_OK : open_cgroup(c, &cgroup, kind, err);
+
+	return r < 0 ? r : archive_plan_new(json_get(params, "archive"), c->root_fd, cgroup, ret_plan, kind, err);
+}
+
 int container_plan_new(struct agent *agent, const char *container, const char *exec,
                        const struct json *params, struct process_plan **ret_plan, const char **kind,
                        cchv_error **err)
@@ -276,7 +290,7 @@ int container_plan_new(struct agent *agent, const char *container, const char *e
 		return fail(kind, err, "container", EBUSY, "container '%s' is being created or deleted",
 		            c->id);
 	if (json_get(params, "archive"))
-		return fail(kind, err, "spec", EOPNOTSUPP, "archive");
+		return plan_archive(c, params, ret_plan, kind, err);
 	if (!*exec)
 		return plan_init(c, params, ret_plan, kind, err);
 	return plan_exec(c, params, ret_plan, kind, err);

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Archives of a container: see archive.h. Enters: exec.start with `archive`. Leaves: a plan, and its child's end. */
+#include "guest/archive.h"
+
+#include "guest/rootpath.h"
+
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct archive_plan {
+	struct process_plan plan;
+	int write;
+	char *path;
+	int root_fd;
+	int cgroup_fd;
+};
+
+static void plan_free(struct process_plan *plan)
+{
+	struct archive_plan *a = container_of(plan, struct archive_plan, plan);
+
+	fd_close(&a->root_fd);
+	fd_close(&a->cgroup_fd);
+	free(a->path);
+	free(a);
+}
+
+void archive_warn(const char *path, const char *what)
+{
+	dprintf(2, "'%s': %s\n", path, what);
+}
+
+/* The last part of a path that is written in some way; "." where there is none. Cuts the copy it is given. */
+static const char *last_part(char *path)
+{
+	char *slash;
+
+	for (size_t len = strlen(path); len > 0 && path[len - 1] == '/'; len--)
+		path[len - 1] = '\0';
+	slash = strrchr(path, '/');
+	if (slash)
+		path = slash + 1;
+	return !*path || strcmp(path, "..") == 0 ? "." : path;
+}
+
+static int is_same(int one, int other)
+{
+	struct stat a, b;
+
+	return fstat(one, &a) == 0 && fstat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* Each directory on the way down takes a descriptor. */
+static void raise_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
+static int run(const struct archive_plan *a, int fd, cchv_error **err)
+{
+	cleanup_free char *copy = NULL;
+
+	umask(0);
+	raise_limit();
+	if (a->write)
+		return archive_write(fd, is_same(fd, a->root_fd), err);
+	copy = mem_strdup(a->path);
+	return copy ? archive_read(a->root_fd, a->path, last_part(copy), err) : err_nomem(err);
+}
+
+static void __attribute__((noreturn)) child(const struct process_plan *plan, const struct process_io *io)
+{
+	const struct archive_plan *a = container_of(plan, struct archive_plan, plan);
+	struct process_io own = *io;
+	cchv_error *err = NULL;
+	int fd, r;
+
+	agent_close_private();
+	if (process_child_begin(plan, &own) < 0)
+		process_report(&own, errno, "other", "session and streams");
+	fd = rootpath_open(a->root_fd, a->path, O_PATH | (a->write ? O_DIRECTORY : 0));
+	if (fd < 0)
+		process_report(&own, errno, "other", a->path);
+	/* From here on it counts as started. */
+	close(own.report_fd);
+	r = run(a, fd, &err);
+	if (r < 0)
+		dprintf(2, "%s\n", cchv_error_message(err));
+	_exit(r == CCHV_OK ? 0 : r == CCHV_ERR_PROTOCOL || r == CCHV_ERR_INVALID ? ARCHIVE_MALFORMED : ARCHIVE_FAILED);
+}
+
+static const struct process_ops ops = { .child = child, .free = plan_free };
+
+static int fill(const struct json *archive, struct archive_plan *a, const char **kind, cchv_error **err)
+{
+	const char *op = NULL;
+	size_t len;
+
+	if (json_get_string(archive, "op", &op, NULL) != 1 || (strcmp(op, "read") != 0 && strcmp(op, "write") != 0))
+		return fail(kind, err, "spec", EINVAL, "archive.op is neither read nor write");
+	if (json_get_bytes(archive, "path", &a->path, &len, NULL) != 1 || a->path[0] != '/' || strlen(a->path) != len)
+		return fail(kind, err, "spec", EINVAL, "archive.path is no absolute path");
+	a->write = *op == 'w';
+	return CCHV_OK;
+}
+
+int archive_plan_new(const struct json *archive, int root_fd, int cgroup_fd, struct process_plan **ret_plan,
+                     const char **kind, cchv_error **err)
+{
+	struct archive_plan *a = mem_zalloc(sizeof(*a));
+	int r;
+
+	if (!a)
+		return err_nomem(err);
+	process_plan_init(&a->plan, &ops);
+	a->root_fd = fd_copy(root_fd);
+	a->cgroup_fd = cgroup_fd < 0 ? -1 : fd_copy(cgroup_fd);
+	a->plan.cgroup_fd = a->cgroup_fd;
+	r = a->root_fd < 0 ? fail(kind, err, "other", errno, "copy a descriptor") : fill(archive, a, kind, err);
+	if (r < 0) {
+		plan_free(&a->plan);
+		return r;
+	}
+	*ret_plan = &a->plan;
+	return CCHV_OK;
+}
