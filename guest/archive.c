@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Archives of a container: see archive.h. Enters: exec.start with `archive`. Leaves: a plan, and its child's end. */
+/*
+ * Archives of a container: see archive.h. Enters: exec.start with `archive`. Leaves: a plan, and its child's end. The
+ * child works inside the container's mounts, as its processes do: no name leads out of there, and a mount cannot be
+ * removed by accident (from another namespace its mount point could).
+ */
 #include "guest/archive.h"
 
 #include "guest/rootpath.h"
@@ -8,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -18,7 +23,7 @@ struct archive_plan {
 	struct process_plan plan;
 	int write;
 	char *path;
-	int root_fd;
+	int mnt_fd;
 	int cgroup_fd;
 };
 
@@ -26,7 +31,7 @@ static void plan_free(struct process_plan *plan)
 {
 	struct archive_plan *a = container_of(plan, struct archive_plan, plan);
 
-	fd_close(&a->root_fd);
+	fd_close(&a->mnt_fd);
 	fd_close(&a->cgroup_fd);
 	free(a->path);
 	free(a);
@@ -68,16 +73,29 @@ static void raise_limit(void)
 	}
 }
 
-static int run(const struct archive_plan *a, int fd, cchv_error **err)
+static int run(const struct archive_plan *a, int root_fd, int fd, cchv_error **err)
 {
 	cleanup_free char *copy = NULL;
 
 	umask(0);
 	raise_limit();
 	if (a->write)
-		return archive_write(fd, is_same(fd, a->root_fd), err);
+		return archive_write(fd, is_same(fd, root_fd), err);
 	copy = mem_strdup(a->path);
-	return copy ? archive_read(a->root_fd, a->path, last_part(copy), err) : err_nomem(err);
+	return copy ? archive_read(root_fd, a->path, last_part(copy), err) : err_nomem(err);
+}
+
+/* There is no exec that would close what process_child_begin() copied. */
+static void close_given(const struct process_io *given, const struct process_io *own)
+{
+	close(given->report_fd);
+	close(own->report_fd);
+	for (int i = 0; i < 3; i++) {
+		if (given->stdio[i] > 2)
+			close(given->stdio[i]);
+		if (own->stdio[i] > 2)
+			close(own->stdio[i]);
+	}
 }
 
 static void __attribute__((noreturn)) child(const struct process_plan *plan, const struct process_io *io)
@@ -85,17 +103,20 @@ static void __attribute__((noreturn)) child(const struct process_plan *plan, con
 	const struct archive_plan *a = container_of(plan, struct archive_plan, plan);
 	struct process_io own = *io;
 	cchv_error *err = NULL;
-	int fd, r;
+	int root_fd, fd, r;
 
 	agent_close_private();
 	if (process_child_begin(plan, &own) < 0)
 		process_report(&own, errno, "other", "session and streams");
-	fd = rootpath_open(a->root_fd, a->path, O_PATH | (a->write ? O_DIRECTORY : 0));
+	root_fd = setns(a->mnt_fd, CLONE_NEWNS) < 0 ? -1 : open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (root_fd < 0)
+		process_report(&own, errno, "container", "enter the container");
+	fd = rootpath_open(root_fd, a->path, O_PATH | (a->write ? O_DIRECTORY : 0));
 	if (fd < 0)
 		process_report(&own, errno, "other", a->path);
-	/* From here on it counts as started. */
-	close(own.report_fd);
-	r = run(a, fd, &err);
+	/* From here on it counts as started, and only 0 to 2 hold the streams. */
+	close_given(io, &own);
+	r = run(a, root_fd, fd, &err);
 	if (r < 0)
 		dprintf(2, "%s\n", cchv_error_message(err));
 	_exit(r == CCHV_OK ? 0 : r == CCHV_ERR_PROTOCOL || r == CCHV_ERR_INVALID ? ARCHIVE_MALFORMED : ARCHIVE_FAILED);
@@ -116,7 +137,7 @@ static int fill(const struct json *archive, struct archive_plan *a, const char *
 	return CCHV_OK;
 }
 
-int archive_plan_new(const struct json *archive, int root_fd, int cgroup_fd, struct process_plan **ret_plan,
+int archive_plan_new(const struct json *archive, int mnt_fd, int cgroup_fd, struct process_plan **ret_plan,
                      const char **kind, cchv_error **err)
 {
 	struct archive_plan *a = mem_zalloc(sizeof(*a));
@@ -125,10 +146,10 @@ int archive_plan_new(const struct json *archive, int root_fd, int cgroup_fd, str
 	if (!a)
 		return err_nomem(err);
 	process_plan_init(&a->plan, &ops);
-	a->root_fd = fd_copy(root_fd);
+	a->mnt_fd = fd_copy(mnt_fd);
 	a->cgroup_fd = cgroup_fd < 0 ? -1 : fd_copy(cgroup_fd);
 	a->plan.cgroup_fd = a->cgroup_fd;
-	r = a->root_fd < 0 ? fail(kind, err, "other", errno, "copy a descriptor") : fill(archive, a, kind, err);
+	r = a->mnt_fd < 0 ? fail(kind, err, "other", errno, "copy a descriptor") : fill(archive, a, kind, err);
 	if (r < 0) {
 		plan_free(&a->plan);
 		return r;

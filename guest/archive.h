@@ -12,8 +12,11 @@
 #define ARCHIVE_FAILED 1
 #define ARCHIVE_MALFORMED 2
 
-/* archive: {"op": "read" or "write", "path": P}. The descriptors are copied; cgroup_fd may be -1. */
-int archive_plan_new(const struct json *archive, int root_fd, int cgroup_fd, struct process_plan **ret_plan,
+/*
+ * archive: {"op": "read" or "write", "path": P}. mnt_fd: the container's mount namespace; cgroup_fd may be -1. Both are
+ * copied.
+ */
+int archive_plan_new(const struct json *archive, int mnt_fd, int cgroup_fd, struct process_plan **ret_plan,
                      const char **kind, cchv_error **err);
 
 /* path and everything below it to descriptor 1, named below name. What the kernel makes up (/proc) stays empty. */

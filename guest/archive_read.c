@@ -94,16 +94,16 @@ static int add_xattr(struct reader *r, struct tar_entry *e, const char *path, co
 	return CCHV_OK;
 }
 
-/* By the name in its directory, since only that way reaches links and devices too. */
+/* By its name in the working directory, since only a name reaches links and devices too. */
 static int read_xattrs(struct reader *r, struct tar_entry *e, int parent_fd, const char *name)
 {
-	cleanup_free char *path = mem_printf("/proc/self/fd/%d/%s", parent_fd, name);
+	cleanup_free char *path = mem_printf("./%s", name);
 	ssize_t len;
 	int code = CCHV_OK;
 
 	if (!path)
 		return err_nomem(r->err);
-	len = llistxattr(path, r->xattr_names, sizeof(r->xattr_names));
+	len = fchdir(parent_fd) < 0 ? -1 : llistxattr(path, r->xattr_names, sizeof(r->xattr_names));
 	if (len < 0)
 		return errno == EOPNOTSUPP || errno == ENOENT ? CCHV_OK : broken(r, e->path);
 	for (char *p = r->xattr_names; code == CCHV_OK && p < r->xattr_names + len; p += strlen(p) + 1)

@@ -2,7 +2,8 @@
 /*
  * From a tar stream to files: see archive.h. Names come from outside and the container may run meanwhile: the parent of
  * each entry is resolved by the kernel with the directory as its ceiling, and what is made there is made by its own
- * name, never through a link. Enters: a stream. Leaves: files below one directory.
+ * name, never through a link. All of it happens inside the container's mounts (archive.c). Enters: a stream. Leaves:
+ * files below one directory.
  */
 #include "guest/archive.h"
 
@@ -131,10 +132,12 @@ static int find_place(struct writer *w, const char *path, struct place *place)
 
 static int set_xattrs(struct writer *w, const struct place *place, const struct tar_entry *e)
 {
-	cleanup_free char *path = mem_printf("/proc/self/fd/%d/%s", place->parent, place->name);
+	cleanup_free char *path = mem_printf("./%s", place->name);
 
 	if (!path)
 		return err_nomem(w->err);
+	if (fchdir(place->parent) < 0)
+		return broken(w, e->path);
 	for (size_t i = 0; i < e->xattr_count; i++) {
 		const struct tar_xattr *x = &e->xattrs[i];
 
@@ -162,17 +165,9 @@ static int set_meta(struct writer *w, const struct place *place, const struct ta
 	r = set_xattrs(w, place, e);
 	if (r < 0)
 		return r;
-	if (e->type != TAR_SYMLINK) {
-		/* Somebody may have put a link there since: an O_PATH descriptor of what is there decides. */
-		cleanup_close int fd = openat(place->parent, place->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-		char name[ROOTPATH_FD_SIZE];
-		struct stat st;
-
-		if (fd < 0 || fstat(fd, &st) < 0)
-			return broken(w, e->path);
-		if (!S_ISLNK(st.st_mode) && chmod(rootpath_fd_name(fd, name), e->mode) < 0)
-			return broken(w, e->path);
-	}
+	/* If somebody puts a link there meanwhile, it leads to where the container's own processes could go. */
+	if (e->type != TAR_SYMLINK && fchmodat(place->parent, place->name, e->mode, 0) < 0)
+		return broken(w, e->path);
 	return utimensat(place->parent, place->name, times, AT_SYMLINK_NOFOLLOW) < 0 ? broken(w, e->path) : CCHV_OK;
 }
 

@@ -7,6 +7,7 @@
 
 #include "guest/container_build.h"
 #include "guest/mount_fd.h"
+#include "guest/passwd.h"
 #include "guest/process_oci.h"
 #include "guest/rootpath.h"
 
@@ -29,10 +30,25 @@ static int make_private(cchv_error **err)
 	return CCHV_OK;
 }
 
+/* A user that the image does not know should be heard of before anybody starts it. */
+static int check_user(struct build *build, cchv_error **err)
+{
+	const char *name = build->spec->process.username;
+	struct passwd_user user = { 0 };
+	int r;
+
+	if (!name)
+		return CCHV_OK;
+	build->kind = "user";
+	r = passwd_lookup(build->root_fd, name, &user, err);
+	passwd_user_free(&user);
+	return r;
+}
+
 static int build_all(struct build *build, const struct container_init *init, cchv_error **err)
 {
 	static int (*const steps[])(struct build *, cchv_error **) = {
-		build_rootfs, build_mounts, build_devices, build_sysctl, build_paths, build_enter_root,
+		build_rootfs, build_mounts, build_devices, build_sysctl, build_paths, check_user, build_enter_root,
 	};
 	int r = make_private(err);
 

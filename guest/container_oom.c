@@ -63,7 +63,7 @@ void container_oom_watch(struct container *c)
 
 	if (path)
 		c->oom_watch = inotify_add_watch(c->agent->containers->inotify_fd, path, IN_MODIFY);
-	if (c->oom_watch < 0)
+	if (c->oom_watch < 0 && c->agent->is_init)
 		log_warning(&c->agent->log, "container '%s': its memory.events cannot be watched: errno %d",
 		            c->id, errno);
 }

@@ -266,8 +266,8 @@ static int plan_exec(struct container *c, const struct json *params, struct proc
 }
 
 /*
- * What it writes counts as the container's own. In a paused one it would be stopped with the rest, so there it counts as
- * nobody's, and so it does when init has ended.
+ * What it writes counts as the container's own. In a paused one it would be stopped with the rest, so there it counts
+ * as nobody's, and so it does when init has ended.
  */
 static int plan_archive(struct container *c, const struct json *params, struct process_plan **ret_plan,
                         const char **kind, cchv_error **err)
@@ -275,7 +275,7 @@ static int plan_archive(struct container *c, const struct json *params, struct p
 	cleanup_close int cgroup = -1;
 	int r = c->paused || c->init_ended ? CCHV_OK : open_cgroup(c, &cgroup, kind, err);
 
-	return r < 0 ? r : archive_plan_new(json_get(params, "archive"), c->root_fd, cgroup, ret_plan, kind, err);
+	return r < 0 ? r : archive_plan_new(json_get(params, "archive"), c->mnt_fd, cgroup, ret_plan, kind, err);
 }
 
 int container_plan_new(struct agent *agent, const char *container, const char *exec,

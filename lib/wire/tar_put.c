@@ -179,7 +179,7 @@ static int put_records(struct buf *out, const struct buf *records, cchv_error **
 	if (!records->len)
 		return CCHV_OK;
 	memset(&block, 0, sizeof(block));
-	strcpy(block.name, "PaxHeaders/x");
+	memcpy(block.name, "PaxHeaders/x", sizeof("PaxHeaders/x"));
 	octal(block.mode, sizeof(block.mode), 0644);
 	octal(block.uid, sizeof(block.uid), 0);
 	octal(block.gid, sizeof(block.gid), 0);
