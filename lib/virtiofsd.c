@@ -83,7 +83,9 @@ static void on_daemon_exit(uint32_t events, void *user_data)
 	loop_source_free(steal(&d->source));
 	if (waitpid(d->pid, &status, 0) == d->pid)
 		d->pid = 0;
-	log_error(&d->vm->ctx->log, "VM '%s': the virtiofsd of shared directory '%s' ended (%s %d)", d->vm->id, d->id,
+	/* It ends when the VMM closes its connection, which may be a moment before the VMM's own end. */
+	log_write(&d->vm->ctx->log, vm_is_ending(d->vm) ? CCHV_LOG_DEBUG : CCHV_LOG_ERROR,
+	          "VM '%s': the virtiofsd of shared directory '%s' ended (%s %d)", d->vm->id, d->id,
 	          WIFSIGNALED(status) ? "signal" : "code",
 	          WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 }
@@ -156,10 +158,11 @@ static int run(struct virtiofsd *d, const struct cchv_fs_config *fs, const char 
 		argv[n++] = "-o";
 		argv[n++] = source;
 		argv[n++] = "-o";
-		argv[n++] = "xattr";
+		argv[n++] = "xattr,log_level=warn";
 	} else {
 		argv[n++] = source;
 		argv[n++] = "--xattr";
+		argv[n++] = "--log-level=warn";
 		if (fs->readonly)
 			argv[n++] = "--readonly";
 	}

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -174,6 +175,14 @@ void vm_drain_streams(cchv_vm *vm)
 		read_up_to(vm, read_log, 4U << 20);
 	if (vm->vmm->console_fd >= 0)
 		read_up_to(vm, read_console, 4U << 20);
+}
+
+int vm_is_ending(const cchv_vm *vm)
+{
+	const struct vmm *v = vm->vmm;
+	struct pollfd p = { .fd = v->pidfd, .events = POLLIN };
+
+	return v->gone || v->killed || v->said_goodbye || v->guest_off || (v->pidfd >= 0 && poll(&p, 1, 0) > 0);
 }
 
 void vm_unwatch_vmm(cchv_vm *vm)

@@ -59,6 +59,8 @@ int vm_kill_vmm(struct cchv_vm *vm, int reason, const char *text, cchv_error **e
 /* Read what the streams still hold. */
 void vm_drain_streams(struct cchv_vm *vm);
 void vm_unwatch_vmm(struct cchv_vm *vm);
+/* The VMM is about to end, or has: what belongs to it goes too, and that is no news. */
+int vm_is_ending(const struct cchv_vm *vm);
 /* In a child after fork(): the processes and the loop are the parent's. */
 void vm_forget_processes(struct cchv_vm *vm);
 
