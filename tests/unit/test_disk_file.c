@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "vm_device.h"
+
+#include "test.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+static const char *file(const char *name, off_t size)
+{
+	static char path[600];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", test_dir(), name);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	CHECK(fd >= 0);
+	CHECK_INT(ftruncate(fd, size), 0);
+	close(fd);
+	return path;
+}
+
+static int try(const char *path, int readonly, uint64_t unit)
+{
+	int fd = -1, r = disk_file_open("d", path, readonly, unit, &fd, NULL);
+
+	if (r == CCHV_OK)
+		close(fd);
+	else
+		CHECK_INT(fd, -1);
+	return r;
+}
+
+TEST(sizes_and_kinds)
+{
+	char fifo[600];
+
+	CHECK_INT(try(file("good", 4096), 0, 512), CCHV_OK);
+	CHECK_INT(try(file("odd", 4097), 0, 512), CCHV_ERR_INVALID);
+	CHECK_INT(try(file("empty", 0), 0, 512), CCHV_ERR_INVALID);
+	CHECK_INT(try(file("small", 4096), 1, 2U << 20), CCHV_ERR_INVALID);
+	CHECK_INT(try("/nonexistent/x", 0, 512), CCHV_ERR_NOT_FOUND);
+	CHECK_INT(try(test_dir(), 1, 512), CCHV_ERR_INVALID);
+	snprintf(fifo, sizeof(fifo), "%s/fifo", test_dir());
+	CHECK_INT(mkfifo(fifo, 0600), 0);
+	CHECK_INT(try(fifo, 1, 512), CCHV_ERR_INVALID);
+}
+
+TEST(one_writer_or_many_readers)
+{
+	const char *path = file("disk", 4096);
+	int a = -1, b = -1;
+
+	CHECK_INT(disk_file_open("a", path, 1, 512, &a, NULL), CCHV_OK);
+	CHECK_INT(disk_file_open("b", path, 1, 512, &b, NULL), CCHV_OK);
+	CHECK_INT(try(path, 0, 512), CCHV_ERR_EXISTS);
+	close(a);
+	CHECK_INT(try(path, 0, 512), CCHV_ERR_EXISTS);
+	close(b);
+	CHECK_INT(disk_file_open("a", path, 0, 512, &a, NULL), CCHV_OK);
+	CHECK_INT(try(path, 0, 512), CCHV_ERR_EXISTS);
+	CHECK_INT(try(path, 1, 512), CCHV_ERR_EXISTS);
+	close(a);
+	CHECK_INT(try(path, 0, 512), CCHV_OK);
+}
+
+TEST(a_strangers_lock_counts)
+{
+	const char *path = file("disk", 4096);
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	/* As a VMM takes it: over the bytes of the image. */
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 4096 };
+
+	CHECK_INT(fcntl(fd, F_OFD_SETLK, &lock), 0);
+	CHECK_INT(try(path, 1, 512), CCHV_ERR_EXISTS);
+	CHECK_INT(try(path, 0, 512), CCHV_ERR_EXISTS);
+	close(fd);
+	CHECK_INT(try(path, 0, 512), CCHV_OK);
+}
