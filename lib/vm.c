@@ -106,8 +106,7 @@ static void tear_down(cchv_vm *vm)
 
 	if (vm->vmm->pid && vm->state != CCHV_VM_STOPPED) {
 		vm_kill_vmm(vm, CCHV_STOP_KILLED, "its owner let go of it", NULL);
-		while (vm->state != CCHV_VM_STOPPED && vm_serve(vm, deadline, NULL) == CCHV_OK)
-			;
+		vm_wait_vmm(vm, deadline);
 	}
 	vm_devices_release(vm);
 	/* Daemons of an adopted VM were its first owner's children. */
@@ -268,13 +267,15 @@ static int create(cchv_ctx *ctx, cchv_vm_config *config, uint64_t deadline, cchv
 		r = vmm_choose(ctx->vmm, &vm->vmm->choice, err);
 	if (r == CCHV_OK)
 		r = record_create(ctx, id, &vm->record, err);
-	if (r == CCHV_OK)
-		r = set_paths(vm, err);
+	if (r < 0)
+		return r;
+	/* From here on freeing it takes the directory away. */
+	vm->owner = 1;
+	vm->state = CCHV_VM_CREATED;
+	r = set_paths(vm, err);
 	if (r < 0)
 		return r;
 	log_info(&ctx->log, "VM '%s': VMM %s: %s", id, vm->vmm->choice.path, vm->vmm->choice.reason);
-	vm->owner = 1;
-	vm->state = CCHV_VM_CREATED;
 	if (config->start == CCHV_START_AUTO)
 		vm->why_cold = mem_strdup("this version has no templates");
 	pthread_mutex_lock(&vm->lock);

@@ -114,7 +114,7 @@ static int step_start(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 	while (r == CCHV_OK && !b->answered)
 		r = vm_serve(vm, deadline, err);
 	if (r == CCHV_OK && b->result < 0)
-		r = err_move(err, &b->error, b->result);
+		r = vm_explain(vm, err_move(err, &b->error, b->result), err);
 	return r;
 }
 

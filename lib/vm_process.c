@@ -153,6 +153,8 @@ static void on_pidfd_ready(uint32_t events, void *user_data)
 	struct vmm *v = vm->vmm;
 
 	loop_source_free(steal(&v->pid_source));
+	if (v->gone)
+		return;
 	if (v->child) {
 		int r;
 
@@ -164,6 +166,15 @@ static void on_pidfd_ready(uint32_t events, void *user_data)
 	}
 	v->gone = 1;
 	vm_on_vmm_exit(vm);
+}
+
+void vm_wait_vmm(cchv_vm *vm, uint64_t deadline)
+{
+	struct vmm *v = vm->vmm;
+
+	/* One that could not be watched is not heard of by the loop. */
+	if (!v->gone && v->pidfd >= 0 && fd_wait(v->pidfd, POLLIN, deadline) > 0)
+		on_pidfd_ready(0, vm);
 }
 
 void vm_drain_streams(cchv_vm *vm)

@@ -56,6 +56,8 @@ int vm_open_console(struct cchv_vm *vm, const char *path, cchv_error **err);
 void vm_limit_memory(struct cchv_vm *vm, uint64_t vm_bytes);
 /* SIGKILL; reason and text are what the end will be said to be. Nothing when it is gone. */
 int vm_kill_vmm(struct cchv_vm *vm, int reason, const char *text, cchv_error **err);
+/* Wait for the end of a VMM that was killed, without the loop. */
+void vm_wait_vmm(struct cchv_vm *vm, uint64_t deadline);
 /* Read what the streams still hold. */
 void vm_drain_streams(struct cchv_vm *vm);
 void vm_unwatch_vmm(struct cchv_vm *vm);

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -291,16 +292,17 @@ int record_was_killed(struct vm_record *record)
 int record_remove(struct vm_record *record, cchv_error **err)
 {
 	const char *slash = strrchr(record->dir, '/');
-	cleanup_free char *away = NULL;
+	/* On the stack: a VM must be removable without memory. */
+	char away[PATH_MAX];
 	uint32_t number = 0;
 
 	if (strncmp(slash + 1, RECORD_TEMPORARY, sizeof(RECORD_TEMPORARY) - 1) == 0)
 		return path_remove_tree(record->dir, err);
 	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
 		return err_set(err, CCHV_ERR_SYSTEM, errno, "getrandom");
-	away = mem_printf("%.*s/" RECORD_TEMPORARY "%08x-gone", (int)(slash - record->dir), record->dir, number);
-	if (!away)
-		return err_nomem(err);
+	if (snprintf(away, sizeof(away), "%.*s/" RECORD_TEMPORARY "%08x-gone", (int)(slash - record->dir),
+	             record->dir, number) >= (int)sizeof(away))
+		return err_set(err, CCHV_ERR_LIMIT, 0, "run directory %s: its path is too long", record->dir);
 	if (rename(record->dir, away) < 0)
 		return errno == ENOENT ? CCHV_OK
 				       : err_set(err, CCHV_ERR_SYSTEM, errno, "run directory %s", record->dir);

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory that runs out at any moment of a VM's life: an error, no crash, and nothing is left behind. */
+#include "base/mem.h"
+
+#include <cchv/cchv.h>
+#include <dirent.h>
+#include <fcntl.h>
+
+#include "../unit/test.h"
+
+#define TIMEOUT_MS 60000
+
+static cchv_ctx *ctx;
+static cchv_vm_config *config;
+
+static const char *file(const char *name)
+{
+	static char path[600];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", test_dir(), name);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	CHECK(fd >= 0);
+	CHECK_INT(ftruncate(fd, 1 << 20), 0);
+	close(fd);
+	return path;
+}
+
+static void set_up(void)
+{
+	cchv_disk_config *disk = NULL;
+	char run[600];
+
+	snprintf(run, sizeof(run), "%s/run", test_dir());
+	CHECK_INT(setenv("FAKE_VMM", "{}", 1), 0);
+	CHECK_INT(cchv_ctx_new(&ctx, NULL), 0);
+	CHECK_INT(cchv_ctx_set_runtime_dir(ctx, run), 0);
+	CHECK_INT(cchv_ctx_set_vmm(ctx, FAKE_VMM), 0);
+	CHECK_INT(cchv_vm_config_new(&config), 0);
+	CHECK_INT(cchv_vm_config_set_vcpus(config, 1, 2), 0);
+	CHECK_INT(cchv_vm_config_set_kernel(config, file("vmlinux")), 0);
+	CHECK_INT(cchv_vm_config_set_initramfs(config, file("initramfs.img")), 0);
+	CHECK_INT(cchv_disk_config_new(file("disk"), CCHV_DISK_RAW, &disk), 0);
+	CHECK_INT(cchv_vm_config_add_disk(config, disk), 0);
+	cchv_disk_config_free(disk);
+}
+
+static void nothing_is_left(uint64_t n)
+{
+	struct dirent *entry;
+	char run[600];
+	DIR *dir;
+
+	snprintf(run, sizeof(run), "%s/run", test_dir());
+	dir = opendir(run);
+	while (dir && (entry = readdir(dir)))
+		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+			test_fail(__FILE__, __LINE__, "allocation %llu: %s is left", (unsigned long long)n,
+			          entry->d_name);
+	if (dir)
+		closedir(dir);
+}
+
+static int live(cchv_error **err)
+{
+	cchv_vm *vm = NULL;
+	int r;
+
+	r = cchv_vm_create(ctx, config, TIMEOUT_MS, &vm, err);
+	if (r == CCHV_OK)
+		r = cchv_vm_boot(vm, TIMEOUT_MS, err);
+	if (r == CCHV_OK)
+		r = cchv_vm_resize(vm, 2, 1ULL << 30, TIMEOUT_MS, err);
+	if (r == CCHV_OK)
+		r = cchv_vm_shutdown(vm, TIMEOUT_MS, err);
+	/* The tear-down may need memory too; in a test that holds for all later ones it is given back first. */
+	mem_fail_from(0);
+	cchv_vm_free(vm);
+	return r;
+}
+
+TEST(out_of_memory_at_any_moment)
+{
+	cchv_error *err = NULL;
+	uint64_t before, total, step = 1;
+
+	set_up();
+	before = mem_count();
+	CHECK_INT(live(&err), CCHV_OK);
+	total = mem_count() - before;
+	CHECK(total > 100);
+	for (uint64_t n = 1; n <= total; n += step) {
+		int r;
+
+		mem_fail_from(n);
+		r = live(&err);
+		mem_fail_from(0);
+		/* What only makes life easier may fail in silence; all else is an error. */
+		CHECK(r <= 0);
+		cchv_error_free(err);
+		err = NULL;
+		nothing_is_left(n);
+		/* The first ones one by one; later a VMM is started each time. */
+		step = n < 40 ? 1 : 1 + total / 25;
+	}
+	cchv_vm_config_free(config);
+	cchv_ctx_free(ctx);
+}
