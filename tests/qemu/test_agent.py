@@ -48,13 +48,14 @@ def refused(expected, fn, *args, **params):
 def initramfs_with_tools(path, initramfs):
     """The product's own, and a busybox behind it."""
     busybox = shutil.which("busybox")
-    if not busybox or b"statically linked" not in subprocess.run(["file", "-L", busybox], stdout=subprocess.PIPE,
-                                                                  check=True).stdout:
-        raise Missing("no static busybox")
+    if not busybox:
+        raise Missing("no busybox")
     with open(initramfs, "rb") as f:
         data = f.read()
     with open(busybox, "rb") as f:
         program = f.read()
+    if b"/ld-linux" in program:
+        raise Missing("no static busybox")
     a = cpio.Cpio()
     a.directory("bin")
     a.directory("mnt")
