@@ -23,6 +23,7 @@
 #include "base/path.h"
 #include "base/proc.h"
 #include "cgroup.h"
+#include "container_prune.h"
 #include "ctx.h"
 #include "list.h"
 
@@ -218,6 +219,9 @@ CCHV_API int cchv_ctx_prune(cchv_ctx *ctx, cchv_findings **ret_removed, cchv_err
 		if (r == CCHV_ERR_NOMEM)
 			return err_nomem(err);
 	}
+	/* After the VMs: their devices are let go of by now. */
+	if (r == CCHV_OK && container_prune(ctx, f) < 0)
+		return err_nomem(err);
 	if (r == CCHV_OK && ret_removed)
 		*ret_removed = steal(&f);
 	return r;
