@@ -13,6 +13,17 @@
 
 #include "launch.h"
 
+int client_open_quietly(cchv_ctx *ctx, const char *id, struct client *ret, cchv_error **err)
+{
+	int r = cchv_vm_open(ctx, id, &ret->vm, err);
+
+	if (r == CCHV_OK)
+		r = cchv_vm_open_container(ret->vm, id, CALL_MS, &ret->container, err);
+	if (r == CCHV_OK)
+		r = cchv_container_open_exec(ret->container, NULL, CALL_MS, &ret->init, err);
+	return r;
+}
+
 int client_open(cchv_ctx *ctx, const char *name, struct client *ret)
 {
 	struct client c = { 0 };
@@ -21,13 +32,10 @@ int client_open(cchv_ctx *ctx, const char *name, struct client *ret)
 
 	if (r)
 		return r;
-	if (c.record->status != STATUS_RUNNING && c.record->status != STATUS_PAUSED) {
+	if (c.record->status != STATUS_RUNNING && c.record->status != STATUS_PAUSED)
 		r = fail("container '%s' is not running (%s)", name, status_name(c.record->status));
-	} else if (cchv_vm_open(ctx, c.record->id, &c.vm, &err) < 0 ||
-		   cchv_vm_open_container(c.vm, c.record->id, CALL_MS, &c.container, &err) < 0 ||
-		   cchv_container_open_exec(c.container, NULL, CALL_MS, &c.init, &err) < 0) {
+	else if (client_open_quietly(ctx, c.record->id, &c, &err) < 0)
 		r = fail_error(err, "container '%s'", name);
-	}
 	if (r)
 		client_close(&c);
 	else

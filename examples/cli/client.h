@@ -14,6 +14,8 @@ struct client {
 
 /* 0, or an exit code after an error line (no such container, it does not run). */
 int client_open(cchv_ctx *ctx, const char *name, struct client *ret_client);
+/* The same by a running container's id, without the record: a CCHV_ERR_ and no line. Close it either way. */
+int client_open_quietly(cchv_ctx *ctx, const char *id, struct client *ret_client, cchv_error **err);
 void client_close(struct client *client);
 /* Until the VM's owner has let go of it: 0, or an exit code after an error line. */
 int client_wait_gone(cchv_ctx *ctx, const char *id, int timeout_ms);

@@ -124,6 +124,58 @@ int cmd_kill(int argc, char **argv)
 	return client_for_each(argc, argv, optind, kill_one, &signal_number);
 }
 
+/* What the owner wrote down, once it has let go of the VM: that is the truth, whatever a client has seen of it. */
+static int print_recorded_end(cchv_ctx *ctx, const char *id, cchv_error *lost)
+{
+	struct record *record = NULL;
+	int r = record_find(ctx, id, &record);
+
+	if (r == 0 && record->status == STATUS_EXITED)
+		printf("%d\n", record_exit_status(record));
+	else if (r == 0)
+		r = fail("container '%s': %s", record->name, cchv_error_message(lost));
+	record_free(record);
+	return r;
+}
+
+static int wait_running(cchv_ctx *ctx, const char *id)
+{
+	struct client c = { 0 };
+	cchv_error *err = NULL;
+	int code, sig, r;
+
+	if (client_open_quietly(ctx, id, &c, &err) < 0 || cchv_exec_wait(c.init, -1, &code, &sig, &err) < 0) {
+		client_close(&c);
+		/* It came to its end just now. */
+		r = client_wait_gone(ctx, id, SHUTDOWN_MS);
+		if (r == 0)
+			r = print_recorded_end(ctx, id, err);
+		cchv_error_free(err);
+		return r;
+	}
+	printf("%d\n", sig ? 128 + sig : code);
+	client_close(&c);
+	return 0;
+}
+
+static int wait_one(cchv_ctx *ctx, const char *name)
+{
+	struct record *record;
+	int r = record_find(ctx, name, &record);
+
+	if (r)
+		return r;
+	if (record->status == STATUS_RUNNING || record->status == STATUS_PAUSED)
+		r = wait_running(ctx, record->id);
+	else if (record->status == STATUS_EXITED)
+		printf("%d\n", record_exit_status(record));
+	else
+		r = fail("container '%s' was never started", name);
+	fflush(stdout);
+	record_free(record);
+	return r;
+}
+
 int cmd_wait(int argc, char **argv)
 {
 	cchv_ctx *ctx;
@@ -132,30 +184,9 @@ int cmd_wait(int argc, char **argv)
 	if (argc < 2)
 		return usage_error("wait", "no container given");
 	ctx = open_context();
-	for (int i = 1; i < argc; i++) {
-		struct client c = { 0 };
-		struct record *record = NULL;
-		int code, sig, one = record_find(ctx, argv[i], &record);
-
-		if (one == 0 && (record->status == STATUS_RUNNING || record->status == STATUS_PAUSED)) {
-			cchv_error *err = NULL;
-
-			one = client_open(ctx, argv[i], &c);
-			if (one == 0 && cchv_exec_wait(c.init, -1, &code, &sig, &err) < 0)
-				one = fail_error(err, "container '%s'", argv[i]);
-			else if (one == 0)
-				printf("%d\n", sig ? 128 + sig : code);
-			client_close(&c);
-		} else if (one == 0 && record->status == STATUS_EXITED) {
-			printf("%d\n", record_exit_status(record));
-		} else if (one == 0) {
-			one = fail("container '%s' was never started", argv[i]);
-		}
-		if (one == 0)
-			fflush(stdout);
-		record_free(record);
-		r = r ? r : one ? 1 : 0;
-	}
+	for (int i = 1; i < argc; i++)
+		if (wait_one(ctx, argv[i]))
+			r = 1;
 	cchv_ctx_free(ctx);
 	return r;
 }

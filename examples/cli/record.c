@@ -151,8 +151,11 @@ void record_look_up_status(cchv_ctx *ctx, struct record *r)
 	r->status = r->started_ns ? STATUS_EXITED : STATUS_CREATED;
 	read_end(ctx, r);
 	/* An end that is known counts, also while the VM is still being taken down. */
-	if (r->status != STATUS_EXITED || !r->finished_ns)
-		ask_vm(ctx, r);
+	if (r->status == STATUS_EXITED && r->finished_ns)
+		return;
+	/* Whoever owns a VM writes down how its container ended: without that, the owner did not live to see it. */
+	if (!ask_vm(ctx, r) && r->status == STATUS_EXITED && !r->reason)
+		r->reason = xstrdup("its owner died");
 }
 
 int record_read(cchv_ctx *ctx, const char *id, struct record **ret_record)

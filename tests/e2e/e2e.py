@@ -15,7 +15,7 @@ import traceback
 import isolate
 import leaks
 import rootfs
-from driver import Cchv, wait_for
+from driver import SLOW, Cchv, wait_for
 
 FULL = os.environ.get("CCHV_TEST_FULL") == "1"
 CASES = []
@@ -216,7 +216,7 @@ class Runner:
             pid = os.fork()
             if pid == 0:
                 self.child(one, log.fileno())
-            status = self.await_child(pid, one.timeout * (10 if FULL else 1))
+            status = self.await_child(pid, one.timeout * (10 if FULL else 1) * SLOW)
             log.seek(0)
             text = log.read().decode(errors="backslashreplace")
         if status is None:

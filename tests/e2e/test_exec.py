@@ -235,7 +235,7 @@ def detached_exec(t):
 @case(needs=("box",))
 def an_exec_in_a_dead_container(t):
     t.start("dead", "sh", "-c", "exit 3")
-    equal(t.cchv("wait", "dead").text, "3\n", "wait")
+    equal(t.cchv("wait", "dead", code=0).text, "3\n", "wait")
     done = t.cchv("exec", "dead", "true")
     equal(done.code, 125, "exec in a container that has ended")
     holds(done.error, "dead")

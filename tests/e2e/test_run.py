@@ -28,7 +28,7 @@ def exit_codes_and_signals(t):
 def init_killed_by_a_signal(t):
     t.start("victim", "sh", "-c", "trap 'exit 5' TERM; while :; do sleep 0.1; done")
     t.cchv("kill", "victim", code=0)
-    equal(t.cchv("wait", "victim").text, "137\n", "wait after kill")
+    equal(t.cchv("wait", "victim", code=0).text, "137\n", "wait after kill")
     state = t.cchv.state_of("victim")
     equal((state["Status"], state["ExitCode"], state["Signal"]), ("exited", 137, 9), "state")
 
@@ -127,7 +127,7 @@ def names_and_ids(t):
     check(t.cchv("rm", "first").code != 0, "rm of a running container")
     t.cchv("rm", "-f", "first", code=0)
     t.start("first", "true")
-    equal(t.cchv("wait", "first").text, "0\n", "the name is free again")
+    equal(t.cchv("wait", "first", code=0).text, "0\n", "the name is free again")
 
 
 @case(needs=("tiny",), timeout=240, clean=True)
@@ -140,7 +140,7 @@ def create_start_again(t):
         equal((done.code, done.out), (3, b"out\n"), f"start {i}: {done!r}")
         equal(t.cchv.state_of(name)["ExitCode"], 3, "state")
     t.cchv("start", name, code=0, timeout=90)
-    equal(t.cchv("wait", name).text, "3\n", "in the background")
+    equal(t.cchv("wait", name, code=0).text, "3\n", "in the background")
 
 
 @case(needs=("tiny",), timeout=120, clean=True)

@@ -40,7 +40,7 @@ class Terminal:
         except OSError:
             return b""
 
-    def until(self, part, seconds=30):
+    def until(self, part, seconds=60):
         deadline = time.monotonic() + seconds
         while part not in self.seen:
             data = self._read(max(0, deadline - time.monotonic()))
@@ -49,7 +49,7 @@ class Terminal:
             self.seen += data
         return self.seen
 
-    def end(self, seconds=30):
+    def end(self, seconds=60):
         """Read to the end: the exit code."""
         deadline = time.monotonic() + seconds
         while data := self._read(max(0, deadline - time.monotonic())):
@@ -62,7 +62,7 @@ class Terminal:
 @case(needs=("box",))
 def size_from_the_first_byte(t):
     for rows, cols in ((37, 123), (1, 1), (50, 200)):
-        terminal = Terminal(t.cchv, "exec", "-it", "box", "stty", "size", rows=rows, cols=cols)
+        terminal = Terminal(t.cchv, "exec", "-it", "box", "probe", "size", "0", rows=rows, cols=cols)
         equal(terminal.end(), 0, "code")
         equal(terminal.seen, b"%d %d\r\n" % (rows, cols), "size")
 
@@ -111,16 +111,18 @@ def interactive_shell(t):
     terminal = Terminal(t.cchv, "exec", "-it", "box", "sh")
     terminal.send(b"echo $((6*7))\n")
     terminal.until(b"42\r\n")
-    terminal.send(b"tty; sleep 100\n")
+    terminal.send(b"tty\n")
     terminal.until(b"/dev/pts/")
+    terminal.send(b"sh -c 'echo r''eady; exec sleep 100'\n")
+    terminal.until(b"ready\r\n")
     terminal.send(b"\x03")  # the foreground job, not the shell
     terminal.send(b"echo code $?\n")
     terminal.until(b"code 130\r\n")
-    terminal.send(b"sleep 100\n")
-    time.sleep(0.5)
+    terminal.send(b"sh -c 'echo a''gain; exec sleep 100'\n")
+    terminal.until(b"again\r\n")
     terminal.send(b"\x1a")
     terminal.until(b"Stopped")
-    terminal.send(b"kill %1; exit 9\n")
+    terminal.send(b"kill -9 %1; wait; exit 9\n")
     equal(terminal.end(), 9, "code of the shell")
 
 
