@@ -143,6 +143,8 @@ int cmd_monitor(int argc, char **argv)
 	log_to_file(ctx, argv[1]);
 	r = signal_fd < 0 ? fail("signalfd: %m") : record_read(ctx, argv[1], &record);
 	if (r == 0)
+		r = record_hold(ctx, record);
+	if (r == 0)
 		r = owner_read_options(record, &o);
 	if (r == 0 && cchv_image_open(ctx, record->image_digest, &image, &err) < 0)
 		r = fail_error(err, "container '%s'", record->name);

@@ -23,7 +23,7 @@ static char *join_words(const struct run_options *o)
 }
 
 /* Image and record: what run and create share. */
-static int make_record(cchv_ctx *ctx, struct run_options *o, cchv_image **ret_image,
+static int make_record(cchv_ctx *ctx, struct run_options *o, int from_run, cchv_image **ret_image,
 		       struct record **ret_record)
 {
 	struct record *record;
@@ -31,7 +31,7 @@ static int make_record(cchv_ctx *ctx, struct run_options *o, cchv_image **ret_im
 
 	if (r)
 		return r;
-	r = record_create(ctx, o->name, &record);
+	r = record_create(ctx, o->name, from_run, &record);
 	if (r)
 		return r;
 	record->image = xstrdup(o->image);
@@ -71,7 +71,7 @@ int cmd_run(int argc, char **argv)
 	if (o.tty && o.interactive && !o.detach && !isatty(STDIN_FILENO))
 		warn("stdin is not a terminal, though -t is given: the output is a terminal's all the same");
 	ctx = open_context();
-	r = make_record(ctx, &o, &image, &record);
+	r = make_record(ctx, &o, 1, &image, &record);
 	if (r == 0 && o.detach) {
 		cchv_image_free(image);
 		image = NULL;
@@ -103,7 +103,7 @@ int cmd_create(int argc, char **argv)
 	if (r)
 		return r;
 	ctx = open_context();
-	r = make_record(ctx, &o, &image, &record);
+	r = make_record(ctx, &o, 0, &image, &record);
 	if (r == 0)
 		puts(record->id);
 	cchv_image_free(image);

@@ -9,6 +9,16 @@
 #include "record.h"
 #include "table.h"
 
+/* Containers of --rm whose owner died before it could remove them, and those that a run which died never started. */
+static void prune_record(cchv_ctx *ctx, struct record *record)
+{
+	int ended = record->remove && record->status == STATUS_EXITED,
+	    never_ran = record->from_run && record->status == STATUS_CREATED;
+
+	if ((ended || never_ran) && !record_is_held(ctx, record) && record_remove(ctx, record) == 0)
+		printf("%s: container removed (%s)\n", record->id, ended ? "--rm" : "it never ran");
+}
+
 int cmd_prune(int argc, char **argv)
 {
 	cchv_findings *removed = NULL;
@@ -28,15 +38,9 @@ int cmd_prune(int argc, char **argv)
 			       cchv_findings_get_text(removed, i));
 	}
 	cchv_findings_free(removed);
-	/* Containers of --rm whose owner died before it could remove them. */
 	if (r == 0 && record_list(ctx, &all) == 0) {
-		for (size_t i = 0; i < all.count; i++) {
-			struct record *record = all.items[i];
-
-			if (record->remove && record->status == STATUS_EXITED &&
-			    record_remove(ctx, record) == 0)
-				printf("%s: container removed (--rm)\n", record->id);
-		}
+		for (size_t i = 0; i < all.count; i++)
+			prune_record(ctx, all.items[i]);
 		records_free(&all);
 	}
 	cchv_ctx_free(ctx);

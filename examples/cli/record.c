@@ -76,6 +76,7 @@ static struct record *parse(const char *id, yajl_val tree)
 	r->created_ns = document_u64(tree, "created_ns", 0);
 	r->started_ns = document_u64(tree, "started_ns", 0);
 	r->remove = document_bool(tree, "remove");
+	r->from_run = document_bool(tree, "from_run");
 	r->tty = document_bool(tree, "tty");
 	r->interactive = document_bool(tree, "interactive");
 	r->stop_signal = copy_of(document_string(tree, "stop_signal"));
@@ -319,7 +320,7 @@ static int lock_containers(cchv_ctx *ctx)
 	return fd;
 }
 
-int record_create(cchv_ctx *ctx, const char *name, struct record **ret_record)
+int record_create(cchv_ctx *ctx, const char *name, int from_run, struct record **ret_record)
 {
 	struct record *record = xalloc(sizeof(*record));
 	struct records all = { 0 };
@@ -344,6 +345,9 @@ int record_create(cchv_ctx *ctx, const char *name, struct record **ret_record)
 			r = fail("directory '%s': %m", path);
 		free(path);
 	}
+	record->from_run = from_run;
+	if (r == 0 && from_run)
+		r = record_hold(ctx, record);
 	if (r == 0)
 		r = record_save(ctx, record);
 	if (lock >= 0)
@@ -370,6 +374,7 @@ int record_save(cchv_ctx *ctx, struct record *record)
 	put_u64(g, "created_ns", record->created_ns);
 	put_u64(g, "started_ns", record->started_ns);
 	put_bool(g, "remove", record->remove);
+	put_bool(g, "from_run", record->from_run);
 	put_bool(g, "tty", record->tty);
 	put_bool(g, "interactive", record->interactive);
 	put_string(g, "stop_signal", record->stop_signal);

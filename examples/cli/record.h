@@ -19,6 +19,7 @@ struct record {
 	uint64_t created_ns;
 	uint64_t started_ns; /* 0: never */
 	int remove;          /* --rm */
+	int from_run;        /* made by run: worth nothing if it never ran */
 	int tty;
 	int interactive;
 	char *stop_signal;    /* or NULL: SIGTERM */
@@ -37,8 +38,8 @@ struct records {
 	size_t count;
 };
 
-/* Make a record under a fresh id; name NULL: invented. 0, or an exit code after an error line. */
-int record_create(cchv_ctx *ctx, const char *name, struct record **ret_record);
+/* Make a record under a fresh id; name NULL: invented. One of run's is held. 0, or an exit code after an error line. */
+int record_create(cchv_ctx *ctx, const char *name, int from_run, struct record **ret_record);
 int record_save(cchv_ctx *ctx, struct record *record);
 /* By name, id or unique beginning of an id; with its status. 0, or an exit code after an error line. */
 int record_find(cchv_ctx *ctx, const char *name, struct record **ret_record);
@@ -47,6 +48,9 @@ int record_list(cchv_ctx *ctx, struct records *ret_records); /* newest first */
 void record_look_up_status(cchv_ctx *ctx, struct record *record);
 /* Forget what is known of an earlier end, before a new start. */
 int record_forget_end(cchv_ctx *ctx, struct record *record);
+/* Say that this process, until it ends, brings the container to life or serves it. 0, or an exit code. */
+int record_hold(cchv_ctx *ctx, const struct record *record);
+int record_is_held(cchv_ctx *ctx, const struct record *record);
 /* Remove the record's directory with all that lies in it. */
 int record_remove(cchv_ctx *ctx, struct record *record);
 void record_free(struct record *record);

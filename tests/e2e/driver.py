@@ -40,17 +40,17 @@ class Late(AssertionError):
 
 class Cchv:
     def __init__(self, build, source, state, run, vmm=None):
-        self.build, self.source, self.state, self.run_dir, self.vmm = build, source, state, run, vmm
+        self.build, self.source, self.state, self.run_dir, self.vmm_program = build, source, state, run, vmm
         self.program = os.path.join(build, "examples/cli/cchv")
         self.probe = os.path.join(build, "tests/e2e/probe")
 
     def with_dirs(self, state=None, run=None, vmm=None):
-        return Cchv(self.build, self.source, state or self.state, run or self.run_dir, vmm or self.vmm)
+        return Cchv(self.build, self.source, state or self.state, run or self.run_dir, vmm or self.vmm_program)
 
     def argv(self, *words):
         head = [self.program, "--state-dir", self.state, "--runtime-dir", self.run_dir]
-        if self.vmm:
-            head += ["--vmm", self.vmm]
+        if self.vmm_program:
+            head += ["--vmm", self.vmm_program]
         return head + [w if isinstance(w, bytes) else str(w) for w in words]
 
     def __call__(self, *words, input=None, timeout=60, code=None, **keys):

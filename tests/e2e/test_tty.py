@@ -54,7 +54,9 @@ class Terminal:
         deadline = time.monotonic() + seconds
         while data := self._read(max(0, deadline - time.monotonic())):
             self.seen += data
-        code = self.process.wait(max(1, deadline - time.monotonic()))
+        if data is None:
+            raise AssertionError(f"no end of {self.process.args[5:]}: {self.seen[-600:]!r}")
+        code = self.process.wait(10)
         os.close(self.master)
         return code
 
@@ -122,7 +124,9 @@ def interactive_shell(t):
     terminal.until(b"again\r\n")
     terminal.send(b"\x1a")
     terminal.until(b"Stopped")
-    terminal.send(b"kill -9 %1; wait; exit 9\n")
+    terminal.send(b"exit 9\n")
+    terminal.until(b"You have stopped jobs")
+    terminal.send(b"exit 9\n")
     equal(terminal.end(), 9, "code of the shell")
 
 
