@@ -61,6 +61,7 @@ static void on_lost_for_good(void *user_data)
 
 	if (vm->state == CCHV_VM_STOPPED || vmm_is_dead(vm))
 		return;
+	log_warning(&vm->ctx->log, "VM '%s': %s", vm->id, vm->agent_loss ? vm->agent_loss : "its agent is gone");
 	vm_push_event(vm, &info);
 	vm_changed(vm);
 	if (vm->owner)

@@ -236,7 +236,8 @@ static void die(struct agent_channel *channel, int code, int reset, cchv_error *
 		cchv_error_free(error);
 		return;
 	}
-	log_warning(channel->log, "agent: %s", text);
+	/* Whether that is news, or the way every VM ends, is known to whoever has the VM. */
+	log_debug(channel->log, "agent: %s", text);
 	set_dead(channel, code, text);
 	if (channel->hooks.dead)
 		channel->hooks.dead(code, reset, error, channel->user_data);
