@@ -74,7 +74,9 @@ int client_wait_gone(cchv_ctx *ctx, const char *id, int timeout_ms)
 			r = fail("container '%s': its owner does not let go of the VM", id);
 			break;
 		}
-		if (poll(&p, 1, timeout_ms - passed) > 0 && read(fd, events, sizeof(events)) < 0 &&
+		/* An owner that died lets go of nothing. */
+		cchv_ctx_prune(ctx, NULL, NULL);
+		if (poll(&p, 1, timeout_ms - passed < 1000 ? timeout_ms - passed : 1000) > 0 && read(fd, events, sizeof(events)) < 0 &&
 		    errno != EINTR)
 			r = fail("watch '%s': %m", runtime);
 	}
