@@ -74,6 +74,10 @@ class Container(_ffi.Handle, Runner):
 
     _free = "cchv_container_free"
 
+    def __init__(self, pointer, vm=None):
+        super().__init__(pointer)
+        self.vm = vm
+
     @property
     def id(self):
         return _ffi.to_str(_ffi.lib().cchv_container_get_id(self.pointer))
@@ -95,19 +99,19 @@ class Container(_ffi.Handle, Runner):
     def start(self, stdio=None, timeout=None):
         """Start init and return it as an Exec."""
         return Exec(_ffi.call_for_handle("cchv_container_start", self.pointer,
-                                         None if stdio is None else stdio.pointer, _ffi.to_ms(timeout)))
+                                         None if stdio is None else stdio.pointer, _ffi.to_ms(timeout)), self.vm)
 
     def exec(self, config, timeout=None):
         """Run another process, described by an ExecConfig or a list of arguments, and return it as an Exec."""
         if not isinstance(config, ExecConfig):
             with ExecConfig(config) as own:
                 return self.exec(own, timeout)
-        return Exec(_ffi.call_for_handle("cchv_container_exec", self.pointer, config.pointer, _ffi.to_ms(timeout)))
+        return Exec(_ffi.call_for_handle("cchv_container_exec", self.pointer, config.pointer, _ffi.to_ms(timeout)), self.vm)
 
     def open_exec(self, id=None, timeout=None):
         """An existing process; init without an id."""
         return Exec(_ffi.call_for_handle("cchv_container_open_exec", self.pointer, _ffi.to_bytes(id),
-                                         _ffi.to_ms(timeout)))
+                                         _ffi.to_ms(timeout)), self.vm)
 
     def list_execs(self, timeout=None):
         return _ffi.call_for_list("cchv_container_list_execs", self.pointer, _ffi.to_ms(timeout))

@@ -70,9 +70,13 @@ class Exit(NamedTuple):
 
 
 class Exec(_ffi.Handle):
-    """One process. close() frees the handle; the process runs on."""
+    """One process. close() frees the handle; the process runs on. vm is the Vm that it was started by."""
 
     _free = "cchv_exec_free"
+
+    def __init__(self, pointer, vm=None):
+        super().__init__(pointer)
+        self.vm = vm
 
     @property
     def id(self):

@@ -9,7 +9,7 @@ import time
 from io import TextIOWrapper
 
 from . import errors
-from .constants import SignalTarget, Stream
+from .constants import SignalTarget, Stream, VmState
 from .execs import ExecConfig, Stdio
 
 PIPE = subprocess.PIPE
@@ -220,9 +220,28 @@ class _Exchange:
             pass
 
     def run(self, deadline):
-        """Move bytes until all streams have ended: True; False when the time is over first."""
+        """Move bytes until all streams have ended: True; False when the time is over first. The VM is served meanwhile:
+        a stream that leads to a file goes nowhere without, and the guest's console is drained."""
+        vm = self.popen.exec.vm
+        fd = vm.fileno() if vm is not None and not vm.closed and self._open_streams() else None
+        if fd is not None:
+            self.selector.register(fd, selectors.EVENT_READ)
+        try:
+            return self._run(vm, fd, deadline)
+        finally:
+            if fd in (self.selector.get_map() or ()):
+                self.selector.unregister(fd)
+
+    def _open_streams(self):
         # A selector that is closed has no map: all has been said.
-        while self.selector.get_map():
+        return [key for key in (self.selector.get_map() or {}).values() if not isinstance(key.fileobj, int)]
+
+    def _run(self, vm, fd, deadline):
+        while self._open_streams():
+            if fd in self.selector.get_map():
+                vm.dispatch()
+                if vm.state == VmState.STOPPED:  # readable from here on, whatever is served
+                    self.selector.unregister(fd)
             left = None if deadline is None else max(0, deadline - time.monotonic())
             ready = self.selector.select(left)
             if not ready and left == 0:
@@ -230,7 +249,7 @@ class _Exchange:
             for key, _ in ready:
                 if key.fileobj is self.popen.stdin:
                     self._write(key.fileobj)
-                else:
+                elif not isinstance(key.fileobj, int):
                     self._read(key.fileobj)
         self.selector.close()
         return True

@@ -130,11 +130,11 @@ class Vm(_ffi.Handle, Runner):
     def create_container(self, config, timeout=None):
         """Make a container; before boot() it is the fastest."""
         return Container(_ffi.call_for_handle("cchv_container_create", self.pointer, config.pointer,
-                                              _ffi.to_ms(timeout)))
+                                              _ffi.to_ms(timeout)), self)
 
     def open_container(self, id, timeout=None):
         return Container(_ffi.call_for_handle("cchv_vm_open_container", self.pointer, _ffi.to_bytes(id),
-                                              _ffi.to_ms(timeout)))
+                                              _ffi.to_ms(timeout)), self)
 
     def list_containers(self, timeout=None):
         return _ffi.call_for_list("cchv_vm_list_containers", self.pointer, _ffi.to_ms(timeout))
@@ -144,7 +144,7 @@ class Vm(_ffi.Handle, Runner):
         if not isinstance(config, ExecConfig):
             with ExecConfig(config) as own:
                 return self.exec(own, timeout)
-        return Exec(_ffi.call_for_handle("cchv_vm_exec", self.pointer, config.pointer, _ffi.to_ms(timeout)))
+        return Exec(_ffi.call_for_handle("cchv_vm_exec", self.pointer, config.pointer, _ffi.to_ms(timeout)), self)
 
     # Events
 
