@@ -1,70 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Terminals: size from the first byte, resizing, raw bytes, keys, detach and attach."""
-import fcntl
-import os
-import pty
-import select
 import signal
-import struct
 import subprocess
 import termios
 import time
 
 from e2e import case, check, equal, holds, main, quick, wait_for
+from terminal import Terminal
 
 
-class Terminal:
-    """The command with a terminal of its own, and what came out of it."""
-
-    def __init__(self, cchv, *words, rows=24, cols=80):
-        self.master, slave = pty.openpty()
-        self.resize(rows, cols)
-        self.process = subprocess.Popen(cchv.argv(*words), stdin=slave, stdout=slave, stderr=slave, close_fds=True,
-                                        start_new_session=True,
-                                        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
-        os.close(slave)
-        self.seen = b""
-
-    def resize(self, rows, cols):
-        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
-
-    def send(self, data):
-        os.write(self.master, data)
-
-    def _read(self, seconds):
-        if not select.select([self.master], [], [], seconds)[0]:
-            return None
-        try:
-            return os.read(self.master, 65536)
-        except OSError:
-            return b""
-
-    def until(self, part, seconds=60):
-        deadline = time.monotonic() + seconds
-        while part not in self.seen:
-            data = self._read(max(0, deadline - time.monotonic()))
-            if not data:
-                raise AssertionError(f"{part!r} did not come: {self.seen[-600:]!r}")
-            self.seen += data
-        return self.seen
-
-    def end(self, seconds=60):
-        """Read to the end: the exit code."""
-        deadline = time.monotonic() + seconds
-        while data := self._read(max(0, deadline - time.monotonic())):
-            self.seen += data
-        if data is None:
-            raise AssertionError(f"no end of {self.process.args[5:]}: {self.seen[-600:]!r}")
-        code = self.process.wait(10)
-        os.close(self.master)
-        return code
+def on_terminal(cchv, *words, **keys):
+    return Terminal(cchv.argv(*words), **keys)
 
 
 @case(needs=("box",))
 def size_from_the_first_byte(t):
     for rows, cols in ((37, 123), (1, 1), (50, 200)):
-        terminal = Terminal(t.cchv, "exec", "-it", "box", "probe", "size", "0", rows=rows, cols=cols)
+        terminal = on_terminal(t.cchv, "exec", "-it", "box", "probe", "size", "0", rows=rows, cols=cols)
         equal(terminal.end(), 0, "code")
         equal(terminal.seen, b"%d %d\r\n" % (rows, cols), "size")
 
@@ -72,14 +25,14 @@ def size_from_the_first_byte(t):
 @case(needs=("tiny",), timeout=90)
 def size_of_init(t):
     name = t.forget_at_end("sized")
-    terminal = Terminal(t.cchv, "run", "-it", "--name", name, "tiny", "stty", "size", rows=41, cols=77)
+    terminal = on_terminal(t.cchv, "run", "-it", "--name", name, "tiny", "stty", "size", rows=41, cols=77)
     equal(terminal.end(60), 0, "code")
     equal(terminal.seen, b"41 77\r\n", "size")
 
 
 @case(needs=("box",))
 def resize_reaches_the_process(t):
-    terminal = Terminal(t.cchv, "exec", "-it", "box", "probe", "size", "3", rows=30, cols=90)
+    terminal = on_terminal(t.cchv, "exec", "-it", "box", "probe", "size", "3", rows=30, cols=90)
     terminal.until(b"30 90\r\n")
     for rows, cols in ((50, 200), (1, 1), (65535, 65535)):
         terminal.resize(rows, cols)
@@ -101,7 +54,7 @@ def line_discipline_and_raw_bytes(t):
 @case(needs=("box",))
 def keys_pass_in_raw_mode(t):
     keys = bytes([3, 4, 26, 28, 0, 255, 17, 19, 13, 10, 127])
-    terminal = Terminal(t.cchv, "exec", "-it", "box", "sh", "-c", f"stty raw -echo; echo ready; head -c {len(keys)} | xxd -p")
+    terminal = on_terminal(t.cchv, "exec", "-it", "box", "sh", "-c", f"stty raw -echo; echo ready; head -c {len(keys)} | xxd -p")
     terminal.until(b"ready")
     terminal.send(keys)
     terminal.until(keys.hex().encode())
@@ -110,7 +63,7 @@ def keys_pass_in_raw_mode(t):
 
 @case(needs=("box",))
 def interactive_shell(t):
-    terminal = Terminal(t.cchv, "exec", "-it", "box", "sh")
+    terminal = on_terminal(t.cchv, "exec", "-it", "box", "sh")
     terminal.send(b"echo $((6*7))\n")
     terminal.until(b"42\r\n")
     terminal.send(b"tty\n")
@@ -132,7 +85,7 @@ def interactive_shell(t):
 
 @case(needs=("box",))
 def end_of_input_on_a_terminal(t):
-    terminal = Terminal(t.cchv, "exec", "-it", "box", "cat")
+    terminal = on_terminal(t.cchv, "exec", "-it", "box", "cat")
     terminal.send(b"abc\n")
     terminal.until(b"abc\r\nabc\r\n")
     terminal.send(b"\x04")
@@ -141,7 +94,7 @@ def end_of_input_on_a_terminal(t):
 
 @case(needs=("box",))
 def the_callers_terminal_is_given_back(t):
-    terminal = Terminal(t.cchv, "exec", "-it", "box", "true")
+    terminal = on_terminal(t.cchv, "exec", "-it", "box", "true")
     before = termios.tcgetattr(terminal.master)
     terminal.process.wait(30)
     equal(termios.tcgetattr(terminal.master)[:4], before[:4], "its settings after the command")
@@ -151,7 +104,7 @@ def the_callers_terminal_is_given_back(t):
 @case(needs=("box",))
 def closing_the_terminal_hangs_up(t):
     """The end of the caller's terminal is SIGHUP for the command, and so for the process."""
-    terminal = Terminal(t.cchv, "exec", "-it", "box", "sh", "-c", "echo $$ > /tmp/hup; echo ready; exec sleep 500")
+    terminal = on_terminal(t.cchv, "exec", "-it", "box", "sh", "-c", "echo $$ > /tmp/hup; echo ready; exec sleep 500")
     terminal.until(b"ready")
     pid = t.cchv.exec("box", "cat", "/tmp/hup").text.strip()
     terminal.process.send_signal(signal.SIGHUP)
@@ -189,13 +142,13 @@ def detach_and_attach_without_a_gap(t):
 @case(needs=("tiny",), timeout=120)
 def detach_keys(t):
     t.start("keys", "sh", "-c", "while read line; do echo \"got $line\"; done", options=("-i", "-t"))
-    terminal = Terminal(t.cchv, "attach", "keys")
+    terminal = on_terminal(t.cchv, "attach", "keys")
     terminal.send(b"one\n")
     terminal.until(b"got one")
     terminal.send(b"\x10\x11")
     equal(terminal.end(), 0, "code of a detached attach")
     equal(t.cchv.state_of("keys")["Status"], "running", "state after detaching")
-    terminal = Terminal(t.cchv, "attach", "keys")
+    terminal = on_terminal(t.cchv, "attach", "keys")
     terminal.send(b"two\n")
     terminal.until(b"got two")
     check(b"got one" not in terminal.seen, "output of before came again")
