@@ -66,17 +66,18 @@ int client_wait_gone(cchv_ctx *ctx, const char *id, int timeout_ms)
 	clock_gettime(CLOCK_MONOTONIC, &start);
 	/* Looked at after the watch is set, so that no end is missed. */
 	while (r == 0 && access(path, F_OK) == 0) {
-		int passed;
+		int passed, left;
 
 		clock_gettime(CLOCK_MONOTONIC, &now);
 		passed = (int)((now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000);
-		if (passed >= timeout_ms) {
+		left = timeout_ms - passed;
+		if (left <= 0) {
 			r = fail("container '%s': its owner does not let go of the VM", id);
 			break;
 		}
 		/* An owner that died lets go of nothing. */
 		cchv_ctx_prune(ctx, NULL, NULL);
-		if (poll(&p, 1, timeout_ms - passed < 1000 ? timeout_ms - passed : 1000) > 0 && read(fd, events, sizeof(events)) < 0 &&
+		if (poll(&p, 1, left < 1000 ? left : 1000) > 0 && read(fd, events, sizeof(events)) < 0 &&
 		    errno != EINTR)
 			r = fail("watch '%s': %m", runtime);
 	}
