@@ -117,11 +117,23 @@ static int ended(const char *directory)
 	return r;
 }
 
+/* Wait for something in the directory. 0 when nobody reads our output any more, as behind "| grep -m 1": it
+ * would only be noticed at the next line, which may never come. */
+static int wait_for_change(int fd)
+{
+	char events[8192];
+	struct pollfd p[3] = { { .fd = fd, .events = POLLIN }, { .fd = 1 }, { .fd = 2 } };
+
+	if (poll(p, 3, -1) < 0)
+		return errno == EINTR;
+	while (read(fd, events, sizeof(events)) > 0)
+		;
+	return !((p[1].revents | p[2].revents) & (POLLERR | POLLHUP));
+}
+
 static int follow(const char *directory, struct log *logs)
 {
 	int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK), last = 0;
-	char events[8192];
-	struct pollfd p = { .fd = fd, .events = POLLIN };
 
 	if (fd < 0 ||
 	    inotify_add_watch(fd, directory,
@@ -136,9 +148,8 @@ static int follow(const char *directory, struct log *logs)
 		last = ended(directory);
 		if (print_new(&logs[0]) < 0 || print_new(&logs[1]) < 0)
 			break;
-		if (!last && poll(&p, 1, -1) > 0)
-			while (read(fd, events, sizeof(events)) > 0)
-				;
+		if (!last && !wait_for_change(fd))
+			break;
 	}
 	close(fd);
 	return 0;
