@@ -10,10 +10,13 @@
 # our own, made from the configured mirror with only the suite changed, so that the machine's own configuration stays as it is.
 set -eu
 
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/debian-apt.sh"
+
 build="gcc libc6-dev meson ninja-build pkg-config libyajl-dev libcurl4-openssl-dev uuid-dev libseccomp-dev
 	libhttp-parser-dev cpio xz-utils zstd kmod"
 run="libyajl2 libcurl4 libuuid1 libseccomp2 erofs-utils e2fsprogs qemu-system-x86"
-image="debootstrap"
+image="mmdebstrap"
 test="python3 bzip2 python3-pycparser g++ busybox-static skopeo umoci docker-registry strace socat jq expect xfsprogs attr libcap2-bin iproute2
 	file gdb"
 
@@ -28,18 +31,17 @@ is_installed()
 	dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'install ok installed'
 }
 
-# The name of a package that this Debian release has: a library's may carry a suffix (libcurl4t64).
+# The names of packages in this Debian release, for those that are not installed: a library's may carry a suffix (libcurl4t64).
 resolve()
 {
-	if is_installed "$1" || is_installed "${1}t64"; then
-		return 0
-	elif apt-cache show "$1" >/dev/null 2>&1; then
-		echo "$1"
-	elif apt-cache show "${1}t64" >/dev/null 2>&1; then
-		echo "${1}t64"
-	else
-		echo "install-debian.sh: this Debian has no package '$1'" >&2
-	fi
+	known=$(for p in "$@"; do echo "$p ${p}t64"; done | xargs apt-cache --no-all-versions show 2>/dev/null | sed -n 's/^Package: //p')
+	for p in "$@"; do
+		if is_installed "$p" || is_installed "${p}t64"; then
+			continue
+		fi
+		echo "$known" | grep -xF "$p" || echo "$known" | grep -xF "${p}t64" ||
+			echo "install-debian.sh: this Debian has no package '$p'" >&2
+	done
 }
 
 qemu_major()
@@ -47,42 +49,32 @@ qemu_major()
 	qemu-system-x86_64 --version 2>/dev/null | sed -n 's/^QEMU emulator version \([0-9]*\).*/\1/p'
 }
 
-# Options for apt that add the backports of this release to what is configured; nothing where there are none.
-backports_options()
-{
-	. /etc/os-release
-	dir=/var/cache/cchv-apt
-	mkdir -p "$dir/lists/partial"
-	uri=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' |
-		awk -v r="$VERSION_CODENAME" '$2 == r { print $1; exit }')
-	[ -n "$uri" ] || return 1
-	cat /etc/apt/sources.list 2>/dev/null >"$dir/backports.list" || :
-	key=/usr/share/keyrings/debian-archive-keyring.gpg
-	echo "deb [signed-by=$key] $uri ${VERSION_CODENAME}-backports main" >>"$dir/backports.list"
-	echo "-o Dir::Etc::SourceList=$dir/backports.list -o Dir::State::Lists=$dir/lists"
-}
-
+# install PACKAGE... [-t SUITE]: with a suite, from our own lists.
 install()
 {
-	DEBIAN_FRONTEND=noninteractive apt-get "$@" -y -q --no-install-recommends >/dev/null || fail "apt-get $* failed"
+	echo "installing: $*"
+	apt=apt-get
+	case " $* " in *" -t "*) apt="debian_apt apt-get" ;; esac
+	DEBIAN_FRONTEND=noninteractive debian_run "installing $*" $apt install -y -q --no-install-recommends "$@" || exit 1
 }
 
+# QEMU 10 or newer from the backports, where neither what is installed nor what this release would install is one. Before all
+# else is installed, so that an older one is not downloaded only to be replaced.
 newer_qemu()
 {
 	case $(qemu_major) in
 	"" | [1-9]) ;;
 	*) return 0 ;;
 	esac
-	options=$(backports_options) || return 0
-	# shellcheck disable=SC2086
-	if apt-get $options update -q >/dev/null 2>&1 &&
-		apt-cache $options policy qemu-system-x86 2>/dev/null | grep -q bpo; then
-		. /etc/os-release
-		echo "installing QEMU from $VERSION_CODENAME-backports"
-		# shellcheck disable=SC2086
-		install $options install -t "$VERSION_CODENAME-backports" qemu-system-x86
+	case $(apt-cache policy qemu-system-x86 | sed -n 's/^ *Candidate: \([0-9]*:\)\?\([0-9]*\).*/\2/p') in
+	"" | [1-9]) ;;
+	*) return 0 ;;
+	esac
+	suite=$(debian_codename)-backports
+	if debian_update backports && debian_apt apt-cache policy qemu-system-x86 | grep -q bpo; then
+		install qemu-system-x86 -t "$suite"
 	else
-		echo "install-debian.sh: no newer QEMU than $(qemu_major) here; it runs without cmpxchg16b" >&2
+		echo "install-debian.sh: no QEMU 10 in the backports here; an older one runs without cmpxchg16b" >&2
 	fi
 }
 
@@ -94,7 +86,7 @@ virtiofsd()
 		[ ! -x $f ] || return 0
 	done
 	if [ -n "$(apt-cache search --names-only '^virtiofsd$')" ]; then
-		install install virtiofsd
+		install virtiofsd
 		return 0
 	fi
 	version=$(apt-cache madison qemu-system-common | awk '$3 ~ /^1:7\./ { print $3; exit }')
@@ -104,8 +96,8 @@ virtiofsd()
 	}
 	echo "taking virtiofsd out of qemu-system-common $version"
 	scratch=$(mktemp -d)
-	(cd "$scratch" && apt-get -o APT::Sandbox::User=root download -q "qemu-system-common=$version" >/dev/null && dpkg-deb -x ./*.deb x) ||
-		fail "cannot get qemu-system-common $version"
+	(cd "$scratch" && debian_run "getting qemu-system-common $version" apt-get -o APT::Sandbox::User=root download -q \
+		"qemu-system-common=$version" && dpkg-deb -x ./*.deb x) || exit 1
 	cp "$scratch/x/usr/lib/qemu/virtiofsd" /usr/local/bin/virtiofsd
 	rm -r "$scratch"
 }
@@ -129,17 +121,11 @@ for p in $wanted; do
 done
 if [ -n "$missing" ]; then
 	[ "$(id -u)" = 0 ] || fail "not root, and missing:$missing"
-	apt-get update -q >/dev/null || fail "apt-get update failed"
-	names=
-	for p in $missing; do
-		names="$names $(resolve "$p")"
-	done
+	debian_run "apt-get update" apt-get update -q || exit 1
+	case "$missing " in *" qemu-system-x86 "*) newer_qemu ;; esac
 	# shellcheck disable=SC2086
-	set -- $names
-	if [ $# -gt 0 ]; then
-		echo "installing: $*"
-		install install "$@"
-	fi
+	set -- $(resolve $missing)
+	[ $# = 0 ] || install "$@"
 fi
 case " $wanted " in
 *" qemu-system-x86 "*)

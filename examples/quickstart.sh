@@ -25,20 +25,37 @@ now()
 	date +%s%N
 }
 
+# seconds NANOSECONDS
+seconds()
+{
+	printf '%6d.%03d s' $(($1 / 1000000000)) $(($1 / 1000000 % 1000))
+}
+
+# What apt says that it spent on downloads, in the part of the log from this byte on, in seconds. It says some of it twice.
+downloaded()
+{
+	tail -c "+$(($1 + 1))" "$log" | sed -n 's/^Fetched \(.*\) (.*/\1/p' | uniq |
+		awk '{ for (i = 1; i <= NF; i++) { if ($i ~ /^[0-9]+h$/) n += $i * 3600; if ($i ~ /^[0-9]+min$/) n += $i * 60
+			if ($i ~ /^[0-9]+s$/) n += $i } } END { print n + 0 }'
+}
+
 # stage NAME COMMAND...: run it, its output into the log, and say what it took
 stage()
 {
 	label=$1
 	shift
 	printf '%-48s' "$label"
+	from=$(wc -c <"$log")
 	start=$(now)
 	if ! "$@" >>"$log" 2>&1; then
 		echo failed
 		tail -n 15 "$log" >&2
 		fail "'$label' failed; all output is in $log"
 	fi
-	took=$((($(now) - start) / 1000000))
-	printf '%6d.%03d s\n' $((took / 1000)) $((took % 1000))
+	seconds $(($(now) - start))
+	spent=$(downloaded "$from")
+	[ "$spent" = 0 ] || printf ', %d s of it for downloads' "$spent"
+	echo
 }
 
 cchv()
@@ -49,7 +66,7 @@ cchv()
 build_all()
 {
 	[ -f "$build/build.ninja" ] || meson setup "$build" "$top" || return 1
-	ninja -C "$build"
+	ninja -C "$build" programs
 }
 
 get_kernel()
@@ -116,6 +133,9 @@ stage "start again" again
 kept=$(inside psql -h /run/postgresql -tAc 'select count(*) from pgbench_history' postgres)
 [ "$rows" = "$kept" ] || fail "the table had $rows rows before the stop and has $kept now"
 echo "  pgbench_history has its $kept rows"
-took=$((($(now) - begin) / 1000000))
-printf '%-48s%6d.%03d s\n' "all of it" $((took / 1000)) $((took % 1000))
+printf '%-48s' "all of it"
+seconds $(($(now) - begin))
+spent=$(downloaded 0)
+[ "$spent" = 0 ] || printf ', %d s of it for downloads' "$spent"
+echo
 echo "The database runs on: $build/examples/cli/cchv --state-dir $dir/state --runtime-dir $dir/run ps"

@@ -13,6 +13,7 @@
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../examples/debian-apt.sh"
 
 fail()
 {
@@ -27,57 +28,23 @@ scratch=$(mktemp -d "$dir/.new.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 1' HUP INT TERM
 
-# The mirror of this release's main suite, and the release's name: "URI CODENAME".
-mirror()
-{
-	. /etc/os-release
-	apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' |
-		awk -v r="$VERSION_CODENAME" '$2 == r { print; exit }'
-}
-
-# A sources list of our own, with only the suite changed where backports are wanted; lists of our own too.
-private_apt()
-{
-	set -- $(mirror)
-	[ $# -eq 2 ] || fail "apt knows no mirror of this Debian release"
-	suite=$2
-	[ "$suite" != bookworm ] || suite=bookworm-backports
-	keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-	signed=
-	[ ! -f "$keyring" ] || signed="[signed-by=$keyring] "
-	mkdir -p "$scratch/apt/lists/partial" "$scratch/apt/archives/partial"
-	echo "deb $signed$1 $suite main" >"$scratch/apt/sources.list"
-	cat >"$scratch/apt/apt.conf" <<-EOC
-		Dir::Etc::SourceList "$scratch/apt/sources.list";
-		Dir::Etc::SourceParts "-";
-		Dir::State::Lists "$scratch/apt/lists";
-		Dir::Cache "$scratch/apt";
-		Dir::Cache::Archives "$scratch/apt/archives";
-		APT::Sandbox::User "root";
-	EOC
-	export APT_CONFIG="$scratch/apt/apt.conf"
-	apt-get update -q >"$scratch/apt/log" 2>&1 || {
-		cat "$scratch/apt/log" >&2
-		fail "cannot read the package lists of $suite"
-	}
-}
-
 # The newest real package behind the meta package.
 newest_package()
 {
-	apt-cache depends --no-recommends --no-suggests linux-image-cloud-amd64 |
-		sed -n 's/^ *Depends: \(linux-image-[0-9].*-cloud-amd64\)$/\1/p' | sort -V | tail -n 1
+	debian_apt apt-cache ${suite:+-o "APT::Default-Release=$suite"} depends --no-recommends --no-suggests \
+		linux-image-cloud-amd64 | sed -n 's/^ *Depends: \(linux-image-[0-9].*-cloud-amd64\)$/\1/p' | sort -V | tail -n 1
 }
 
+# With the backports' lists on Debian 12, whose own kernel is older.
 fetch()
 {
-	private_apt
+	suite=
+	[ "$(debian_codename)" != bookworm ] || suite=bookworm-backports
+	debian_update ${suite:+backports} || fail "cannot read the package lists"
 	package=$(newest_package)
 	[ -n "$package" ] || fail "the mirror has no linux-image-cloud-amd64"
-	(cd "$scratch" && apt-get download -q "$package" >>"$scratch/apt/log" 2>&1) || {
-		cat "$scratch/apt/log" >&2
+	(cd "$scratch" && debian_run "downloading $package" debian_apt apt-get -o APT::Sandbox::User=root download -q "$package") ||
 		fail "cannot download $package"
-	}
 	deb=$(ls "$scratch"/*.deb)
 }
 
