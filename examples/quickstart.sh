@@ -80,15 +80,18 @@ make_image()
 	sh "$here/mkimage-postgres.sh" "$dir/rootfs" && cchv image import "dir:$dir/rootfs" --name "$image"
 }
 
-# PostgreSQL says in its log when it takes connections: wait for the line number COUNT of that kind, without polling.
+ready='database system is ready to accept connections'
+
+# PostgreSQL says in its log when it takes connections: wait for the line number COUNT of that kind, without polling. Not by
+# awk, which may be one that reads ahead.
 wait_ready()
 {
-	cchv logs -f "$name" 2>&1 | awk -v want="$1" '/database system is ready to accept connections/ && ++n == want { exit }'
+	[ "$(cchv logs -f "$name" 2>&1 | grep -m "$1" -c "$ready")" = "$1" ]
 }
 
 times_ready()
 {
-	cchv logs "$name" 2>&1 | grep -c 'database system is ready to accept connections' || :
+	cchv logs "$name" 2>&1 | grep -c "$ready" || :
 }
 
 first_start()
