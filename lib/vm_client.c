@@ -166,6 +166,7 @@ int vm_client_begin(cchv_vm *vm, cchv_error **err)
 		v->choice.kind = VMM_CLOUD_HYPERVISOR;
 	if (mem_replace_string(&v->choice.path, json_as_string(json_get(process, "path"))) < 0 ||
 	    mem_replace_string(&v->version, json_as_string(json_get(process, "version"))) < 0 ||
+	    mem_replace_string(&v->choice.reason, json_as_string(json_get(process, "reason"))) < 0 ||
 	    mem_replace_string(&vm->boot_id, boot_id) < 0)
 		return err_nomem(err);
 	if (vm->state == CCHV_VM_STOPPED) {

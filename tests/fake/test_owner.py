@@ -18,7 +18,9 @@ class Clients(Case):
         self.assertFalse(client.is_owner)
         self.assertEqual(client.state, VmState.RUNNING)
         self.assertEqual(client.stats(PATIENCE)["guest.memory.used_bytes"], 40)
-        self.assertEqual(client.info(PATIENCE)["owner_pid"], os.getpid())
+        info = client.info(PATIENCE)
+        self.assertEqual(info["owner_pid"], os.getpid())
+        self.assertIn("asked for", info["vmm"]["reason"])
         for call in (lambda: client.boot(PATIENCE), lambda: client.resize(vcpus=2, timeout=PATIENCE),
                      lambda: client.detach("x", PATIENCE),
                      lambda: client.attach_disk(cchv.Disk(self.file("d", size=1 << 20)), PATIENCE)):
