@@ -46,3 +46,30 @@ TEST(only_what_a_dead_owner_left_goes)
 	close(held);
 	cchv_ctx_free(ctx);
 }
+
+TEST(files_of_a_consumer_stay_and_learn_the_end)
+{
+	cleanup_findings cchv_findings *findings = findings_new();
+	struct buf text = BUF_INIT(4096);
+	cchv_ctx *ctx = NULL;
+	char path[300];
+
+	CHECK_INT(cchv_ctx_new(&ctx, NULL), 0);
+	CHECK_INT(cchv_ctx_set_state_dir(ctx, test_dir()), 0);
+	close(make(0, "kept", 0));
+	snprintf(path, sizeof(path), "%s/upper.img", dirs[0]);
+	CHECK_INT(path_write_atomic(path, "data", 4, 0600, NULL), 0);
+	CHECK_INT(container_prune(ctx, findings), 0);
+	CHECK_INT(access(path, F_OK), 0);
+	snprintf(path, sizeof(path), "%s/exit.json", dirs[0]);
+	CHECK_INT(path_read_file(path, &text, NULL), 0);
+	CHECK_CONTAINS(buf_string(&text), "the owner died");
+	snprintf(path, sizeof(path), "%s/lock", dirs[0]);
+	CHECK_INT(access(path, F_OK), -1);
+	/* Once is enough. */
+	CHECK_INT(cchv_findings_get_count(findings), 1);
+	CHECK_INT(container_prune(ctx, findings), 0);
+	CHECK_INT(cchv_findings_get_count(findings), 1);
+	buf_free(&text);
+	cchv_ctx_free(ctx);
+}
