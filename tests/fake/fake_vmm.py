@@ -213,12 +213,13 @@ class Vmm:
         connection.sendall((head + "\r\n").encode() + text.encode())
 
     def obey(self, order):
+        # A guest's last words come before the event that tells of its end, which may end this process.
+        if "console" in order:
+            os.write(self.pty, order["console"].encode())
         if "event" in order:
             self.event(*order["event"])
         if "raw_event" in order:
             os.write(EVENTS_FD, order["raw_event"].encode())
-        if "console" in order:
-            os.write(self.pty, order["console"].encode())
         if "notify" in order:
             self.agent.notify(order["notify"])
         if "agent" in order:
