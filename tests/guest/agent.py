@@ -199,6 +199,7 @@ class Process:
         event = self.agent.event(timeout, event="exited", container=self.container, exec=self.id)
         for thread in self.threads:
             thread.join(timeout or self.agent.timeout)
+        self.agent.call("ack", seq=event["seq"])
         if self.id:
             self.agent.call("exec.delete", container=self.container, exec=self.id)
         return Ended(event["status"], self.output["stdout"], self.output["stderr"], event)
