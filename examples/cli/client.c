@@ -52,39 +52,69 @@ void client_close(struct client *c)
 	memset(c, 0, sizeof(*c));
 }
 
-int client_wait_gone(cchv_ctx *ctx, const char *id, int timeout_ms)
+/* Watch a directory until done(path): 1, or 0 when the time is over, or -1 after an error line. */
+static int watch_until(cchv_ctx *ctx, const char *directory, uint32_t mask, int (*done)(const char *), const char *path,
+		       int timeout_ms)
 {
-	const char *runtime = cchv_ctx_get_runtime_dir(ctx);
-	char *path = xprintf("%s/%s", runtime, id);
-	int fd = inotify_init1(IN_CLOEXEC), r = 0;
+	int fd = inotify_init1(IN_CLOEXEC), r = 0, left = timeout_ms;
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	struct timespec start, now;
 	char events[4096];
 
-	if (fd < 0 || (inotify_add_watch(fd, runtime, IN_DELETE | IN_MOVED_FROM) < 0 && errno != ENOENT))
-		r = fail("watch '%s': %m", runtime);
+	if (fd < 0 || (inotify_add_watch(fd, directory, mask) < 0 && errno != ENOENT))
+		r = -1;
 	clock_gettime(CLOCK_MONOTONIC, &start);
-	/* Looked at after the watch is set, so that no end is missed. */
-	while (r == 0 && access(path, F_OK) == 0) {
-		int passed, left;
-
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		passed = (int)((now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000);
-		left = timeout_ms - passed;
-		if (left <= 0) {
-			r = fail("container '%s': its owner does not let go of the VM", id);
-			break;
-		}
-		/* An owner that died lets go of nothing. */
+	/* Looked at after the watch is set, so that no change is missed. */
+	while (r == 0 && !(r = done(path)) && left > 0) {
+		/* An owner that died changes nothing any more. */
 		cchv_ctx_prune(ctx, NULL, NULL);
 		if (poll(&p, 1, left < 1000 ? left : 1000) > 0 && read(fd, events, sizeof(events)) < 0 &&
 		    errno != EINTR)
-			r = fail("watch '%s': %m", runtime);
+			r = -1;
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		left = timeout_ms - (int)((now.tv_sec - start.tv_sec) * 1000 +
+					  (now.tv_nsec - start.tv_nsec) / 1000000);
 	}
+	if (r < 0)
+		fail("watch '%s': %m", directory);
 	if (fd >= 0)
 		close(fd);
+	return r;
+}
+
+static int is_gone(const char *path)
+{
+	return access(path, F_OK) < 0;
+}
+
+/* The record of an end, or its directory's end: that of --rm. */
+static int is_recorded(const char *directory)
+{
+	char *path = xprintf("%s/exit.json", directory);
+	int r = access(path, F_OK) == 0 || access(directory, F_OK) < 0;
+
 	free(path);
 	return r;
+}
+
+int client_wait_gone(cchv_ctx *ctx, const char *id, int timeout_ms)
+{
+	const char *runtime = cchv_ctx_get_runtime_dir(ctx);
+	char *path = xprintf("%s/%s", runtime, id);
+	int r = watch_until(ctx, runtime, IN_DELETE | IN_MOVED_FROM, is_gone, path, timeout_ms);
+
+	free(path);
+	if (r == 0)
+		fail("container '%s': its owner does not let go of the VM", id);
+	return r > 0 ? 0 : EXIT_OURS;
+}
+
+void client_wait_recorded(cchv_ctx *ctx, const char *id, int timeout_ms)
+{
+	char *directory = record_path(ctx, id, NULL);
+
+	watch_until(ctx, directory, IN_CREATE | IN_MOVED_TO | IN_DELETE_SELF, is_recorded, directory, timeout_ms);
+	free(directory);
 }
 
 int client_for_each(int argc, char **argv, int first, int (*fn)(cchv_ctx *, const char *, void *), void *data)

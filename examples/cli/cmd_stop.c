@@ -9,6 +9,8 @@
 #include "commands.h"
 #include "launch.h"
 
+#define RECORD_MS 2000
+
 /* The owner may have taken the end in hand already: that is no failure. */
 static int harmless(int r)
 {
@@ -153,6 +155,7 @@ static int wait_running(cchv_ctx *ctx, const char *id)
 		cchv_error_free(err);
 		return r;
 	}
+	client_wait_recorded(ctx, id, RECORD_MS);
 	printf("%d\n", sig ? 128 + sig : code);
 	client_close(&c);
 	return 0;
