@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/clock.h"
 #include "base/export.h"
@@ -112,6 +113,24 @@ CCHV_API int cchv_vm_pause(cchv_vm *vm, int timeout_ms, cchv_error **err)
 	return r;
 }
 
+/* The guest's clock stood still with its vCPUs. One that cannot be told the time goes on all the same. */
+static void tell_time(cchv_vm *vm, uint64_t deadline)
+{
+	cleanup_err cchv_error *error = NULL;
+	uint8_t random[64];
+	struct json *params;
+
+	/* The agent wants fresh randomness with the time: a guest that stood still may have been copied meanwhile. */
+	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+		return;
+	params = json_new_object();
+	json_set(params, "random", json_new_bytes(random, sizeof(random)));
+	explicit_bzero(random, sizeof(random));
+	json_set_u64(params, "time_ns", clock_real_ns());
+	if (vm_ask(vm, "vm.configure", params, deadline, NULL, &error) < 0)
+		log_info(&vm->ctx->log, "VM '%s': its clock may be behind: %s", vm->id, cchv_error_message(error));
+}
+
 CCHV_API int cchv_vm_resume(cchv_vm *vm, int timeout_ms, cchv_error **err)
 {
 	uint64_t deadline = clock_deadline(timeout_ms);
@@ -121,8 +140,10 @@ CCHV_API int cchv_vm_resume(cchv_vm *vm, int timeout_ms, cchv_error **err)
 		return r;
 	if (vm->state != CCHV_VM_RUNNING) {
 		r = vm_api(vm, "PUT", "vm.resume", NULL, API_PAUSE_MS, deadline, NULL, err);
-		if (r == CCHV_OK)
+		if (r == CCHV_OK) {
 			vm_set_state(vm, CCHV_VM_RUNNING);
+			tell_time(vm, deadline);
+		}
 	}
 	vm_leave(vm);
 	return r;
