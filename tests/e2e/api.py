@@ -28,6 +28,8 @@ def running(t, args=("sleep", "1000000"), image="tiny", vm=None, start=True, dev
         if machine.state != cchv.VmState.STOPPED:
             machine.shutdown(timeout=60)
             assert machine.wait(10) == cchv.Stop.GUEST_POWEROFF, machine.stop_text
+        with contextlib.suppress(cchv.NotFoundError):
+            box.delete(timeout=30)
     finally:
         machine.close()
 
