@@ -8,9 +8,13 @@
 
 struct field_place field_join(const char *where, const char *key)
 {
+	static const char cut[] = "...";
 	struct field_place place;
+	int len = snprintf(place.path, sizeof(place.path), "%s%s%s", where,
+	                   *where && *key && *key != '[' ? "." : "", key);
 
-	snprintf(place.path, sizeof(place.path), "%s%s%s", where, *where && *key && *key != '[' ? "." : "", key);
+	if (len < 0 || (size_t)len >= sizeof(place.path))
+		memcpy(place.path + sizeof(place.path) - sizeof(cut), cut, sizeof(cut));
 	return place;
 }
 

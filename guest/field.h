@@ -42,7 +42,7 @@ struct field_place {
 };
 int field_item(const struct json *array, const char *where, const char *key, size_t index,
                struct field_place *place, const struct json **ret, cchv_error **err);
-/* "where.key", cut when it is too long. */
+/* "where.key"; one that is too long is cut and ends with "...". */
 struct field_place field_join(const char *where, const char *key);
 
 /* Refuse a value of a field: CCHV_ERR_INVALID with "where.key: text". */
