@@ -3,7 +3,6 @@
  * A stand-in for libcchv whose "guest" is the host: what a binding calls to run processes and to wait for events
  * is here, with real processes and sockets behind it. Functions that no test of the binding needs are left out.
  */
-#define _GNU_SOURCE
 #include <cchv/cchv.h>
 
 #include <errno.h>
