@@ -15,7 +15,11 @@ while [ $# -gt 0 ]; do
 	esac
 	shift
 done
-[ -n "$suites" ] || suites="unit lint"
+# Tier 1; "tier1" are the programs of e2e that it takes. The full tier has all of them, and the VMs of cchv-qemu itself.
+if [ -z "$suites" ]; then
+	suites="unit lint abi fake image tier1"
+	[ "$full" = 0 ] || suites="unit lint abi fake image qemu e2e"
+fi
 export CCHV_TEST_FULL=$full
 
 sh tests/setup.sh || { echo "run.sh: setup failed" >&2; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
