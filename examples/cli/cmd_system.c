@@ -65,7 +65,7 @@ static int parse_format(int argc, char **argv)
 
 int cmd_info(int argc, char **argv)
 {
-	static const char *const status_names[] = { "", "ok", "warning", "missing" };
+	static const char *const status_names[] = { "ok", "warning", "missing", "removed" };
 	cchv_findings *findings = NULL;
 	cchv_error *err = NULL;
 	int json = parse_format(argc, argv), r = 0;
