@@ -68,3 +68,20 @@ TEST(bytes_travel_in_base64)
 	CHECK(!bytes);
 	json_free(j);
 }
+
+TEST(long_paths_are_cut_and_say_so)
+{
+	struct field_place fits, cut;
+	char key[sizeof(fits.path) + 1];
+
+	memset(key, 'k', sizeof(key));
+	key[sizeof(fits.path) - 3] = '\0';
+	fits = field_join("x", key);
+	CHECK_INT(strlen(fits.path), sizeof(fits.path) - 1);
+	CHECK_INT(fits.path[sizeof(fits.path) - 2], 'k');
+	key[sizeof(fits.path) - 3] = 'k';
+	key[sizeof(fits.path) - 2] = '\0';
+	cut = field_join("x", key);
+	CHECK_INT(strlen(cut.path), sizeof(cut.path) - 1);
+	CHECK_STR(cut.path + sizeof(cut.path) - 6, "kk...");
+}
