@@ -152,7 +152,7 @@ static int probe_parts(cchv_findings *f, cchv_error **err)
 	if (vmm_find_cchv_qemu(&qemu, NULL) == CCHV_OK)
 		r = add(f, "cchv-qemu", CCHV_FINDING_OK, qemu, NULL, err);
 	else
-		r = add(f, "cchv-qemu", CCHV_FINDING_WARN, "neither on PATH nor in the build tree",
+		r = add(f, "cchv-qemu", CCHV_FINDING_WARN, "neither with the library nor on PATH",
 		        "build it: it runs VMs where hardware virtualisation is missing", err);
 	if (r < 0)
 		return r;

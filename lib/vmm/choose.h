@@ -29,13 +29,17 @@ int vmm_hardware_works(char **ret_reason, cchv_error **err);
 /* Has the text of /proc/cpuinfo the flag vmx or svm? */
 int vmm_cpuinfo_has_virtualisation(const char *text, size_t len);
 
-/* On PATH, or in the build tree that the library runs from. CCHV_ERR_NOT_FOUND. */
+/*
+ * In the build tree that the library runs from, in the bin directory that it was installed with ("../bin" of its own,
+ * or "../../bin" of one like lib/x86_64-linux-gnu), or on PATH. CCHV_ERR_NOT_FOUND.
+ */
 int vmm_find_cchv_qemu(char **ret_path, cchv_error **err);
 
 /*
  * The default kernel ("vmlinux" before "vmlinuz") and initramfs ("initramfs.img"), in <state_dir>/kernels, the build
- * tree, /usr/lib/cchv, /usr/share/cchv. An initramfs beside the kernel that is used goes before others, since it has
- * its modules. kernel may be NULL. CCHV_ERR_NOT_FOUND says where was looked.
+ * tree, the directory cchv beside the library (where "meson install" puts them), /usr/lib/cchv, /usr/share/cchv. An
+ * initramfs beside the kernel that is used goes before others, since it has its modules. kernel may be NULL.
+ * CCHV_ERR_NOT_FOUND says where was looked.
  */
 int vmm_find_kernel(const char *state_dir, char **ret_path, cchv_error **err);
 int vmm_find_initramfs(const char *state_dir, const char *kernel, char **ret_path, cchv_error **err);

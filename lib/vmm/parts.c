@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where the parts of the project lie: the second half of choose.h. A library that runs from its build tree finds
- * them there, without installation. Enters: names. Leaves: paths of files that exist.
+ * them there, without installation; an installed one finds what was installed with it, wherever that is. Enters:
+ * names. Leaves: paths of files that exist.
  */
 #include "vmm/choose.h"
 
@@ -28,10 +29,12 @@ static char *own_directory(void)
 	return steal(&real);
 }
 
-/* <own directory>/<up>/<part>, when it can be accessed so. */
-static char *in_build_tree(const char *part, int mode)
+/*
+ * <own directory>/<up>/<part>, when it can be accessed so. Of the build tree this is seen from build/lib and
+ * build/tests/unit, of an installed one from lib and lib/<architecture>.
+ */
+static char *above_library(const char *part, int mode)
 {
-	/* From build/lib, and from build/tests/unit. */
 	static const char *const ups[] = { "..", "../.." };
 	cleanup_free char *own = own_directory();
 
@@ -46,9 +49,11 @@ static char *in_build_tree(const char *part, int mode)
 
 int vmm_find_cchv_qemu(char **ret_path, cchv_error **err)
 {
-	/* The build tree goes first: its library and its cchv-qemu belong together. */
-	char *path = in_build_tree("examples/qemu/cchv-qemu", X_OK);
+	/* What was built or installed with this library goes first: the two belong together. */
+	char *path = above_library("examples/qemu/cchv-qemu", X_OK);
 
+	if (!path)
+		path = above_library("bin/cchv-qemu", X_OK);
 	if (path) {
 		*ret_path = path;
 		return CCHV_OK;
@@ -71,6 +76,15 @@ static char *first_in(const char *directory, const char *const *names)
 	return NULL;
 }
 
+/* In the directory that "meson install" puts the parts into. */
+static char *beside_library(const char *const *names)
+{
+	cleanup_free char *own = own_directory();
+	cleanup_free char *directory = own ? mem_printf("%s/cchv", own) : NULL;
+
+	return directory ? first_in(directory, names) : NULL;
+}
+
 static char *find_part(const char *state_dir, const char *const *names)
 {
 	cleanup_free char *kernels = mem_printf("%s/kernels", state_dir);
@@ -80,10 +94,12 @@ static char *find_part(const char *state_dir, const char *const *names)
 		cleanup_free char *part = mem_printf("guest/%s", names[i]);
 		cleanup_free char *deeper = mem_printf("guest/kernel/%s", names[i]);
 
-		path = part ? in_build_tree(part, R_OK) : NULL;
+		path = part ? above_library(part, R_OK) : NULL;
 		if (!path && deeper)
-			path = in_build_tree(deeper, R_OK);
+			path = above_library(deeper, R_OK);
 	}
+	if (!path)
+		path = beside_library(names);
 	for (size_t i = 0; !path && i < ARRAY_LEN(system_dirs); i++)
 		path = first_in(system_dirs[i], names);
 	return path;
@@ -91,8 +107,10 @@ static char *find_part(const char *state_dir, const char *const *names)
 
 static int not_found(const char *what, const char *state_dir, cchv_error **err)
 {
-	return err_set(err, CCHV_ERR_NOT_FOUND, 0, "no %s: looked in %s/kernels, the build tree, %s and %s", what,
-	               state_dir, system_dirs[0], system_dirs[1]);
+	cleanup_free char *own = own_directory();
+
+	return err_set(err, CCHV_ERR_NOT_FOUND, 0, "no %s: looked in %s/kernels, the build tree, %s/cchv, %s and %s",
+	               what, state_dir, own ? own : "", system_dirs[0], system_dirs[1]);
 }
 
 int vmm_find_kernel(const char *state_dir, char **ret_path, cchv_error **err)
