@@ -104,7 +104,9 @@ def a_disk_in_use(t):
     os.kill(t.cchv.vmm(id), signal.SIGKILL)
     t.cchv("wait", "first")
     t.start("second", "sleep", "1000", options=("--disk", f"{disk}:/d"))
-    t.cchv("rm", "-f", "second", code=0, timeout=60)
+    # Cleanly: a journal that needs recovery cannot be mounted from a disk that nobody may write to.
+    t.cchv("stop", "second", code=0, timeout=90)
+    t.cchv("rm", "second", code=0, timeout=60)
     # Many readers are fine; a reader and a writer are not; the same disk twice is refused too.
     t.start("reader1", "sleep", "1000", options=("--disk", f"{disk}:/d:ro"))
     t.start("reader2", "sleep", "1000", options=("--disk", f"{disk}:/d:ro"))
