@@ -155,6 +155,14 @@ CCHV_API int cchv_container_update(cchv_container *container, const char *json, 
 	return r;
 }
 
+/* The agent calls numbers as their cgroup's files are called; cchv/stats.h has the names that stay. */
+static const char *public_name(const char *name)
+{
+	if (strcmp(name, "memory.current_bytes") == 0)
+		return "memory.used_bytes";
+	return strcmp(name, "pids.current") == 0 ? "pids.count" : name;
+}
+
 static int copy_stats(const struct json *result, cchv_stats **ret_stats, cchv_error **err)
 {
 	cleanup_stats cchv_stats *stats = stats_new();
@@ -164,7 +172,7 @@ static int copy_stats(const struct json *result, cchv_stats **ret_stats, cchv_er
 		uint64_t value;
 
 		if (json_as_u64(json_at(result, i), &value) == CCHV_OK)
-			r = stats_add(stats, value, "%s", json_key_at(result, i));
+			r = stats_add(stats, value, "%s", public_name(json_key_at(result, i)));
 	}
 	if (r < 0)
 		return err_nomem(err);

@@ -158,3 +158,13 @@ int vm_need_agent(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 	}
 	return vm_agent_wait(vm, deadline, err);
 }
+
+void vm_hear_agent(cchv_vm *vm)
+{
+	cleanup_err cchv_error *error = NULL;
+
+	if (vm->owner || vm->agent || vm->state != CCHV_VM_RUNNING)
+		return;
+	if (vm_agent_dial(vm, NULL, 0, &error) < 0)
+		log_debug(&vm->ctx->log, "VM '%s': %s", vm->id, cchv_error_message(error));
+}

@@ -10,4 +10,7 @@ int vm_agent_dial(cchv_vm *vm, const char *boot_id, uint64_t after, cchv_error *
 /* Wait until it has answered hello. CCHV_ERR_TIMEOUT leaves it dialling. */
 int vm_agent_wait(cchv_vm *vm, uint64_t deadline, cchv_error **err);
 
+/* A client that waits for events hears them of the agent, though it has asked it nothing: connect, and do not wait. */
+void vm_hear_agent(cchv_vm *vm);
+
 #endif

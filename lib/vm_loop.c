@@ -19,6 +19,7 @@
 #include "ctx.h"
 #include "event.h"
 #include "vm.h"
+#include "vm_agent.h"
 #include "vm_loop.h"
 
 /* How long after its deadline a call may go on finding things done in other calls' name. */
@@ -217,6 +218,7 @@ CCHV_API int cchv_vm_dispatch(cchv_vm *vm, cchv_error **err)
 
 	if (r < 0)
 		return r;
+	vm_hear_agent(vm);
 	r = dispatch(vm, err);
 	vm_leave(vm);
 	return r;
@@ -229,6 +231,7 @@ CCHV_API int cchv_vm_poll(cchv_vm *vm, int timeout_ms, cchv_error **err)
 
 	if (r < 0)
 		return r;
+	vm_hear_agent(vm);
 	while (event_queue_is_empty(vm->events) && r == CCHV_OK)
 		r = vm_serve(vm, deadline, err);
 	if (!event_queue_is_empty(vm->events))
