@@ -12,6 +12,7 @@
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,7 +23,8 @@
 
 #define COPY_MS (-1)
 
-static pid_t spawn_tar(const char *const *argv, int in, int out)
+/* What tar says goes to errors: it is news only where nothing before it failed. */
+static pid_t spawn_tar(const char *const *argv, int in, int out, int errors)
 {
 	posix_spawn_file_actions_t actions;
 	pid_t pid;
@@ -31,6 +33,7 @@ static pid_t spawn_tar(const char *const *argv, int in, int out)
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_adddup2(&actions, in, 0);
 	posix_spawn_file_actions_adddup2(&actions, out, 1);
+	posix_spawn_file_actions_adddup2(&actions, errors, 2);
 	posix_spawn_file_actions_addclosefrom_np(&actions, 3);
 	r = posix_spawnp(&pid, "tar", &actions, NULL, (char *const *)argv, environ);
 	posix_spawn_file_actions_destroy(&actions);
@@ -51,6 +54,30 @@ static int reap(pid_t pid)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -1;
 }
 
+/* The first line that tar said, as one of ours. */
+static int fail_as_tar_did(int errors, const struct client *c, const char *path)
+{
+	char line[512] = "it failed";
+	ssize_t n = pread(errors, line, sizeof(line) - 1, 0);
+
+	line[n > 0 ? n : (ssize_t)strlen(line)] = '\0';
+	line[strcspn(line, "\n")] = '\0';
+	return fail("'%s:%s': tar: %s", c->record->name, path, strncmp(line, "tar: ", 5) == 0 ? line + 5 : line);
+}
+
+/* A container does not make device nodes on the host, nor programs that run as somebody else. */
+static int tame_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+	(void)flag, (void)ftw;
+	if (S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode)) {
+		warn("'%s': a device node, left out", path);
+		return remove(path);
+	}
+	if (S_ISREG(st->st_mode) && (st->st_mode & (S_ISUID | S_ISGID)))
+		return chmod(path, st->st_mode & 0777);
+	return 0;
+}
+
 static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 {
 	(void)st, (void)flag, (void)ftw;
@@ -61,7 +88,7 @@ static int remove_entry(const char *path, const struct stat *st, int flag, struc
 static int stream_out(struct client *c, const char *path, const char *const *argv)
 {
 	cchv_error *err = NULL;
-	int fds[2], null_fd, r;
+	int fds[2], null_fd, errors, r;
 	pid_t pid;
 
 	if (!argv) {
@@ -69,9 +96,10 @@ static int stream_out(struct client *c, const char *path, const char *const *arg
 		return r < 0 ? fail_error(err, "'%s:%s'", c->record->name, path) : 0;
 	}
 	null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
-	if (null_fd < 0 || pipe2(fds, O_CLOEXEC) < 0)
+	errors = memfd_create("tar", MFD_CLOEXEC);
+	if (null_fd < 0 || errors < 0 || pipe2(fds, O_CLOEXEC) < 0)
 		return fail("pipe: %m");
-	pid = spawn_tar(argv, fds[0], null_fd);
+	pid = spawn_tar(argv, fds[0], null_fd, errors);
 	close(fds[0]);
 	close(null_fd);
 	r = pid < 0 ? EXIT_OURS : 0;
@@ -79,7 +107,8 @@ static int stream_out(struct client *c, const char *path, const char *const *arg
 		r = fail_error(err, "'%s:%s'", c->record->name, path);
 	close(fds[1]);
 	if (pid > 0 && reap(pid) < 0 && r == 0)
-		r = fail("'%s:%s': unpacking failed", c->record->name, path);
+		r = fail_as_tar_did(errors, c, path);
+	close(errors);
 	return r;
 }
 
@@ -118,6 +147,10 @@ static int copy_out(struct client *c, const char *from, const char *to)
 		r = stream_out(c, from, argv);
 		if (r == 0 && lstat(unpacked, &st) < 0)
 			r = fail("'%s:%s': the container sent something else", c->record->name, from);
+		if (r == 0 && nftw(temp, tame_entry, 16, FTW_DEPTH | FTW_PHYS) < 0)
+			r = fail("'%s': %m", temp);
+		if (r == 0 && lstat(unpacked, &st) < 0)
+			r = fail("'%s:%s': a device node is not copied", c->record->name, from);
 		if (r == 0 && rename(unpacked, target) < 0)
 			r = fail("'%s': %m", target);
 		nftw(temp, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
@@ -133,7 +166,7 @@ static int copy_out(struct client *c, const char *from, const char *to)
 static int stream_in(struct client *c, const char *directory, const char *const *argv)
 {
 	cchv_error *err = NULL;
-	int fds[2], null_fd, r = 0;
+	int fds[2], null_fd, errors, r = 0;
 	pid_t pid;
 
 	if (!argv) {
@@ -141,9 +174,10 @@ static int stream_in(struct client *c, const char *directory, const char *const 
 		return r < 0 ? fail_error(err, "'%s:%s'", c->record->name, directory) : 0;
 	}
 	null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	if (null_fd < 0 || pipe2(fds, O_CLOEXEC) < 0)
+	errors = memfd_create("tar", MFD_CLOEXEC);
+	if (null_fd < 0 || errors < 0 || pipe2(fds, O_CLOEXEC) < 0)
 		return fail("pipe: %m");
-	pid = spawn_tar(argv, null_fd, fds[1]);
+	pid = spawn_tar(argv, null_fd, fds[1], errors);
 	close(fds[1]);
 	close(null_fd);
 	r = pid < 0 ? EXIT_OURS : 0;
@@ -151,7 +185,8 @@ static int stream_in(struct client *c, const char *directory, const char *const 
 		r = fail_error(err, "'%s:%s'", c->record->name, directory);
 	close(fds[0]);
 	if (pid > 0 && reap(pid) < 0 && r == 0)
-		r = fail("'%s:%s': packing failed", c->record->name, directory);
+		r = fail_as_tar_did(errors, c, directory);
+	close(errors);
 	return r;
 }
 

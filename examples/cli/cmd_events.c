@@ -87,6 +87,32 @@ static int is_wanted(struct watcher *w, const char *id)
 	return found;
 }
 
+static void watch_files(struct watcher *w, const char *id)
+{
+	char *path = xprintf("%s/%s", cchv_ctx_get_runtime_dir(w->ctx), id);
+
+	/* It may be gone again. */
+	if (inotify_add_watch(w->p[0].fd, path, IN_MOVED_TO | IN_CLOSE_WRITE) < 0 && errno != ENOENT)
+		warn("watch '%s': %m", path);
+	free(path);
+}
+
+static int open_running(cchv_ctx *ctx, const char *id, cchv_vm **ret_vm)
+{
+	cchv_vm *vm = NULL;
+	int state;
+
+	if (cchv_vm_open(ctx, id, &vm, NULL) < 0)
+		return -1;
+	state = cchv_vm_get_state(vm);
+	if (state != CCHV_VM_RUNNING && state != CCHV_VM_PAUSED) {
+		cchv_vm_free(vm);
+		return -1;
+	}
+	*ret_vm = vm;
+	return 0;
+}
+
 static void watch_new(struct watcher *w)
 {
 	cchv_list *ids = NULL;
@@ -102,12 +128,15 @@ static void watch_new(struct watcher *w)
 
 		for (int k = 0; k < w->count; k++)
 			known |= strcmp(cchv_vm_get_id(w->vms[k]), id) == 0;
-		/* One that is just being made cannot be opened yet: its files' changes bring us here again.
-		 */
-		if (!known && is_wanted(w, id) &&
-		    cchv_vm_open(w->ctx, id, &w->vms[w->count], NULL) == CCHV_OK) {
+		if (known || !is_wanted(w, id))
+			continue;
+		/* One that is just being made: the changes of its files bring us here again. */
+		watch_files(w, id);
+		if (open_running(w->ctx, id, &w->vms[w->count]) == 0) {
 			w->p[w->count + 2] =
 				(struct pollfd) { .fd = cchv_vm_get_fd(w->vms[w->count]), .events = POLLIN };
+			/* From here on it is heard. */
+			cchv_vm_dispatch(w->vms[w->count], NULL);
 			w->count++;
 		}
 	}

@@ -132,7 +132,6 @@ int cmd_monitor(int argc, char **argv)
 	struct run_options o = { 0 };
 	struct record *record = NULL;
 	cchv_image *image = NULL;
-	cchv_error *err = NULL;
 	cchv_ctx *ctx;
 	int r, signal_fd;
 
@@ -146,8 +145,8 @@ int cmd_monitor(int argc, char **argv)
 		r = record_hold(ctx, record);
 	if (r == 0)
 		r = owner_read_options(record, &o);
-	if (r == 0 && cchv_image_open(ctx, record->image_digest, &image, &err) < 0)
-		r = fail_error(err, "container '%s'", record->name);
+	if (r == 0)
+		r = record_open_image(ctx, record, &image);
 	if (r)
 		report((unsigned char)r);
 	else

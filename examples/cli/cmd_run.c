@@ -22,6 +22,17 @@ static char *join_words(const struct run_options *o)
 	return all;
 }
 
+/* An image that is used where it lies has to be found there again; NULL for one of the cache. */
+static char *path_outside_of_cache(cchv_ctx *ctx, cchv_image *image)
+{
+	char *cache = xprintf("%s/images/", cchv_ctx_get_state_dir(ctx));
+	const char *path = cchv_image_get_path(image);
+	int inside = !path || strncmp(path, cache, strlen(cache)) == 0;
+
+	free(cache);
+	return inside ? NULL : xstrdup(path);
+}
+
 /* Image and record: what run and create share. */
 static int make_record(cchv_ctx *ctx, struct run_options *o, int from_run, cchv_image **ret_image,
 		       struct record **ret_record)
@@ -36,6 +47,7 @@ static int make_record(cchv_ctx *ctx, struct run_options *o, int from_run, cchv_
 		return r;
 	record->image = xstrdup(o->image);
 	record->image_digest = xstrdup(cchv_image_get_digest(*ret_image));
+	record->image_path = path_outside_of_cache(ctx, *ret_image);
 	record->command = join_words(o);
 	record->remove = o->remove;
 	record->tty = o->tty;
@@ -117,15 +129,13 @@ static int start_foreground(cchv_ctx *ctx, struct record *record, int interactiv
 {
 	struct run_options o = { 0 };
 	cchv_image *image = NULL;
-	cchv_error *err = NULL;
 	int r = owner_read_options(record, &o);
 
 	if (r)
 		return r;
 	o.interactive = interactive;
-	if (cchv_image_open(ctx, record->image_digest, &image, &err) < 0)
-		r = fail_error(err, "container '%s'", record->name);
-	else
+	r = record_open_image(ctx, record, &image);
+	if (r == 0)
 		r = owner_foreground(ctx, record, &o, image);
 	cchv_image_free(image);
 	run_options_free(&o);

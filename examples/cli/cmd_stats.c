@@ -117,12 +117,12 @@ static void print_table(struct sample *samples, size_t count)
 		table_add(t, s->client.record->id);
 		table_add(t, s->client.record->name);
 		table_add_owned(t, xprintf("%.2f%%", s->cpu_percent));
-		table_add_owned(t, pair(value(s->container, "memory.current_bytes"), limit));
+		table_add_owned(t, pair(value(s->container, "memory.used_bytes"), limit));
 		table_add_owned(t, format_size(value(s->vm, "vmm.private_bytes")));
 		table_add_owned(t, pair(sum(s->vm, "net.", ".rx_bytes"), sum(s->vm, "net.", ".tx_bytes")));
 		table_add_owned(
 			t, pair(value(s->container, "io.read_bytes"), value(s->container, "io.write_bytes")));
-		table_add_owned(t, xprintf("%llu", (unsigned long long)value(s->container, "pids.current")));
+		table_add_owned(t, xprintf("%llu", (unsigned long long)value(s->container, "pids.count")));
 	}
 	table_print_and_free(t);
 }

@@ -65,7 +65,9 @@ static int parse_format(int argc, char **argv)
 
 int cmd_info(int argc, char **argv)
 {
-	static const char *const status_names[] = { "ok", "warning", "missing", "removed" };
+	static const char *const status_names[] = { [CCHV_FINDING_OK] = "ok", [CCHV_FINDING_WARN] = "warning",
+						    [CCHV_FINDING_MISSING] = "missing",
+						    [CCHV_FINDING_REMOVED] = "removed" };
 	cchv_findings *findings = NULL;
 	cchv_error *err = NULL;
 	int json = parse_format(argc, argv), r = 0;

@@ -43,6 +43,7 @@ void record_free(struct record *r)
 	free(r->name);
 	free(r->image);
 	free(r->image_digest);
+	free(r->image_path);
 	free(r->command);
 	free(r->stop_signal);
 	free(r->reason);
@@ -72,6 +73,7 @@ static struct record *parse(const char *id, yajl_val tree)
 	r->name = xstrdup(document_string(tree, "name") ?: id);
 	r->image = xstrdup(document_string(tree, "image") ?: "");
 	r->image_digest = xstrdup(document_string(tree, "image_digest") ?: "");
+	r->image_path = copy_of(document_string(tree, "image_path"));
 	r->command = xstrdup(document_string(tree, "command") ?: "");
 	r->created_ns = document_u64(tree, "created_ns", 0);
 	r->started_ns = document_u64(tree, "started_ns", 0);
@@ -370,6 +372,8 @@ int record_save(cchv_ctx *ctx, struct record *record)
 	put_string(g, "name", record->name);
 	put_bytes(g, "image", record->image ?: "");
 	put_string(g, "image_digest", record->image_digest ?: "");
+	if (record->image_path)
+		put_bytes(g, "image_path", record->image_path);
 	put_bytes(g, "command", record->command ?: "");
 	put_u64(g, "created_ns", record->created_ns);
 	put_u64(g, "started_ns", record->started_ns);
@@ -388,6 +392,15 @@ int record_save(cchv_ctx *ctx, struct record *record)
 		r = fail("'%s': %m", path);
 	free(path);
 	return r;
+}
+
+int record_open_image(cchv_ctx *ctx, const struct record *record, cchv_image **ret_image)
+{
+	cchv_error *err = NULL;
+
+	if (cchv_image_open(ctx, record->image_path ?: record->image_digest, ret_image, &err) < 0)
+		return fail_error(err, "container '%s'", record->name);
+	return 0;
 }
 
 int record_forget_end(cchv_ctx *ctx, struct record *record)

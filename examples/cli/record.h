@@ -15,6 +15,7 @@ struct record {
 	char *name;
 	char *image; /* as the user typed it */
 	char *image_digest;
+	char *image_path; /* of a file outside of the cache, or NULL */
 	char *command; /* for people */
 	uint64_t created_ns;
 	uint64_t started_ns; /* 0: never */
@@ -41,6 +42,8 @@ struct records {
 /* Make a record under a fresh id; name NULL: invented. One of run's is held. 0, or an exit code after an error line. */
 int record_create(cchv_ctx *ctx, const char *name, int from_run, struct record **ret_record);
 int record_save(cchv_ctx *ctx, struct record *record);
+/* Open the image that it was made from. 0, or an exit code after an error line. */
+int record_open_image(cchv_ctx *ctx, const struct record *record, cchv_image **ret_image);
 /* By name, id or unique beginning of an id; with its status. 0, or an exit code after an error line. */
 int record_find(cchv_ctx *ctx, const char *name, struct record **ret_record);
 int record_read(cchv_ctx *ctx, const char *id, struct record **ret_record);
