@@ -164,6 +164,24 @@ static int run_count(int argc, char **argv)
 	}
 }
 
+/* lines COUNT: the numbers from 1 on, a line each, fast */
+static int run_lines(int argc, char **argv)
+{
+	static char out[1 << 20];
+	int n = 0;
+
+	(void)argc;
+	for (uint64_t i = 1; i <= probe_number(argv[1]); i++) {
+		n += snprintf(out + n, sizeof(out) - (size_t)n, "%llu\n", (unsigned long long)i);
+		if (n > (int)sizeof(out) - 32) {
+			probe_write(1, out, (size_t)n);
+			n = 0;
+		}
+	}
+	probe_write(1, out, (size_t)n);
+	return 0;
+}
+
 /* late SECONDS TEXT: close nothing, wait, then write TEXT; the exit code tells what became of the write */
 static int run_late(int argc, char **argv)
 {
@@ -176,5 +194,5 @@ const struct probe_command probe_stream_commands[] = {
 	{ "gen", run_gen, "BYTES [SEED [FD]]" }, { "gen2", run_gen2, "BYTES" },
 	{ "check", run_check, "[SEED [PAUSE_US]]" }, { "eof", run_eof, "" },
 	{ "echo", run_echo, "" }, { "count", run_count, "MS [FILE]" },
-	{ "late", run_late, "SECONDS TEXT" }, { NULL, NULL, NULL },
+	{ "lines", run_lines, "COUNT" }, { "late", run_late, "SECONDS TEXT" }, { NULL, NULL, NULL },
 };

@@ -64,16 +64,24 @@ static int run_random(int argc, char **argv)
 	return 0;
 }
 
-/* touch BYTES: that much memory of one's own, every page written; "touched", then wait for a signal */
+/*
+ * touch BYTES [wait]: that much memory of one's own, every page written; "touched". In pieces, since the kernel
+ * refuses a single one that is larger than all it has.
+ */
 static int run_touch(int argc, char **argv)
 {
-	size_t bytes = (size_t)probe_number(argv[1]);
-	char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t left = (size_t)probe_number(argv[1]);
 
-	if (p == MAP_FAILED)
-		probe_die("mmap");
-	for (size_t i = 0; i < bytes; i += 4096)
-		p[i] = (char)(i >> 12 | 1);
+	while (left) {
+		size_t bytes = left < (4 << 20) ? left : (4 << 20);
+		char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (p == MAP_FAILED)
+			probe_die("mmap");
+		for (size_t i = 0; i < bytes; i += 4096)
+			p[i] = (char)((left + i) >> 12 | 1);
+		left -= bytes;
+	}
 	puts("touched");
 	fflush(stdout);
 	if (argc > 2)

@@ -3,6 +3,7 @@
 """The command's other verbs: ps, inspect, logs, stats, events, cp, info, version; tables and JSON, words that are wrong."""
 import json
 import os
+import re
 import signal
 import subprocess
 import tarfile
@@ -38,7 +39,7 @@ def info(t):
     holds(t.cchv("info", code=0).text, "cchv-qemu")
     nothing = {"PATH": "/nonexistent"}
     found = {f["name"]: f for f in json.loads(t.cchv("info", "--format", "json", code=0, env=nothing).text)}
-    equal(found["mkfs.erofs"]["status"], "missing", "a tool that is not there")
+    check(found["mkfs.erofs"]["status"] in ("warning", "missing"), f"a tool that is not there: {found['mkfs.erofs']}")
     check(found["mkfs.erofs"]["advice"], "no advice for it")
 
 
@@ -54,7 +55,7 @@ def ps_and_inspect(t):
     whole = t.cchv.inspect("box")
     equal(whole["State"]["Running"], True, "State.Running")
     equal(whole["Spec"]["process"]["args"], ["sleep", "1000000"], "the specification")
-    check(whole["VM"]["Info"]["config"], "the VM as its VMM reports it")
+    check(whole["VM"]["Info"]["vmm_info"]["config"], "the VM as its VMM reports it")
     done = t.cchv("inspect", "box", "nosuch")
     equal((done.code, len(json.loads(done.text))), (1, 1), "one that is there and one that is not")
     holds(done.error, "nosuch")
@@ -81,16 +82,17 @@ def logs(t):
 
 @case(needs=("tiny",), timeout=quick(150, 900))
 def logs_are_bounded(t):
-    """The log of an endless printer takes bounded room, and what is kept of it is whole."""
-    id = t.start("endless", "seq", "1", quick(12000000, 100000000))
-    code = t.cchv("wait", "endless", timeout=quick(120, 900)).text
-    equal(code, "0\n", "wait")
+    """The log of an endless printer takes bounded room (twice 64 MiB a stream), and what is kept of it is whole."""
+    count = quick(30000000, 100000000)
+    id = t.start("endless", "probe", "lines", count)
+    equal(t.cchv("wait", "endless", timeout=quick(120, 900), code=0).text, "0\n", "wait")
     where = t.cchv.container_dir(id)
     size = sum(os.path.getsize(os.path.join(where, n)) for n in os.listdir(where) if "log" in n)
-    check(size <= 64 << 20, f"the logs take {size >> 20} MiB")
-    lines = [int(n) for n in t.cchv("logs", "endless", code=0).text.split()]
-    equal(lines[-1], quick(12000000, 100000000), "the last line")
-    equal(lines, list(range(lines[0], lines[-1] + 1)), "no gap in what is kept")
+    check(size <= 129 << 20, f"the logs take {size >> 20} MiB")
+    lines = [int(n) for n in t.cchv("logs", "endless", code=0).out.split()]
+    equal(lines[-1], count, "the last line")
+    first = lines[1]  # the first one may have been cut
+    equal(lines[1:] == list(range(first, count + 1)), True, "no gap in what is kept")
 
 
 @case(needs=("box",))
@@ -104,7 +106,7 @@ def stats(t):
     table = t.cchv("stats", "--no-stream", code=0).text
     holds(table, "MEM USAGE")
     row = [line for line in table.splitlines() if " box " in line][0]
-    check(" 0B / " not in row, f"no memory in the table: {row}")
+    check(re.search(r" [1-9][\d.]*[KMG]iB / [1-9]", row), f"no memory in the table: {row}")
 
 
 @case(needs=("tiny",), timeout=150)
@@ -148,8 +150,11 @@ def copy_in_and_out(t):
     t.cchv.exec("box", "mkdir", "/tmp/from-tar")
     t.cchv("cp", "-", "box:/tmp/from-tar", input=tar, code=0)
     equal(t.cchv("exec", "box", "test", "-f", "/tmp/from-tar/in1/a").code, 0, "a tar stream from stdin")
+    t.cchv.exec("box", "sh", "-c", "mkdir /tmp/odd; cp /bin/true /tmp/odd/suid; chmod 4755 /tmp/odd/suid; mknod /tmp/odd/dev b 7 0")
+    t.cchv("cp", "box:/tmp/odd", f"{where}/odd", code=0)
+    equal((os.stat(f"{where}/odd/suid").st_mode & 0o7777, os.listdir(f"{where}/odd")), (0o755, ["suid"]), "tamed")
     for words in (("box:/no/such", where), (f"{where}/nosuch", "box:/tmp"), (f"{where}/in", "box:/no/such/dir/x"),
-                  ("nosuch:/x", where), (where, where), ("box:/tmp/file", f"{where}/no/such/dir/")):
+                  ("nosuch:/x", where), ("box:/tmp/file", f"{where}/no/such/dir/")):
         done = t.cchv("cp", *words)
         check(done.code not in (0,) and len(done.error.splitlines()) == 1, f"cp {words}: {done!r}")
 
