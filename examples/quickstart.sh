@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # From a bare Debian 12 or 13 to PostgreSQL in a microVM, as root: installs what is missing, builds, makes an image from Debian
-# packages, starts it with its data on a block device, runs pgbench inside over a Unix socket, stops it cleanly, starts it
+# packages, starts it with its data on a disk image, runs pgbench inside over a Unix socket, stops it cleanly, starts it
 # again and shows the data. Prints what each stage took. Everything of it lies in DIRECTORY (default /var/tmp/cchv-quickstart).
 # Usage: sh examples/quickstart.sh [DIRECTORY]
 set -eu
