@@ -12,15 +12,19 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "ctx.h"
 #include "vm.h"
 #include "vm_config.h"
 #include "vm_device.h"
 #include "vm_record.h"
+#include "vm_stop.h"
 
 /* What one callback reads of a stream at most, so that a talkative guest leaves room for others. */
 #define READ_MAX 65536
+/* How long the words of a panic may be on their way when the event is here already. */
+#define PANIC_WORDS_MS 500
 
 /*
  * Beside the guest's memory: the VMM's own, its threads' stacks and buffers; for cchv-qemu QEMU and the code that it
@@ -186,6 +190,24 @@ void vm_drain_streams(cchv_vm *vm)
 		read_up_to(vm, read_log, 4U << 20);
 	if (vm->vmm->console_fd >= 0)
 		read_up_to(vm, read_console, 4U << 20);
+}
+
+void vm_hear_panic(cchv_vm *vm)
+{
+	struct vmm *v = vm->vmm;
+	uint64_t deadline = clock_deadline(PANIC_WORDS_MS);
+
+	/* A worker of the kernel hands a pty's bytes on; those on their way are dropped when the VMM closes it. */
+	do {
+		cleanup_free char *tail = NULL, *words = NULL;
+
+		if (v->console_fd < 0 || read_up_to(vm, read_console, CONSOLE_LOG_MAX) < 0)
+			return;
+		tail = bounded_log_tail(&v->console, CONSOLE_LOG_MAX);
+		words = tail ? vm_panic_message(tail) : NULL;
+		if (words && strpbrk(strstr(tail, words), "\r\n"))
+			return;
+	} while (fd_wait(v->console_fd, POLLIN, deadline) > 0);
 }
 
 int vm_is_ending(const cchv_vm *vm)

@@ -60,6 +60,8 @@ int vm_kill_vmm(struct cchv_vm *vm, int reason, const char *text, cchv_error **e
 void vm_wait_vmm(struct cchv_vm *vm, uint64_t deadline);
 /* Read what the streams still hold. */
 void vm_drain_streams(struct cchv_vm *vm);
+/* Read what the console says of a panic whose event has come; waits for it a moment. */
+void vm_hear_panic(struct cchv_vm *vm);
 void vm_unwatch_vmm(struct cchv_vm *vm);
 /* The VMM is about to end, or has: what belongs to it goes too, and that is no news. */
 int vm_is_ending(const struct cchv_vm *vm);

@@ -224,6 +224,8 @@ void vm_on_vmm_event(cchv_vm *vm, const struct vmm_event *event)
 		vm->vmm->guest_off = 1;
 	else if (is_vm && strcmp(event->event, "device-removed") == 0 && id)
 		vm_device_on_removed(vm, id);
-	else if (strcmp(event->source, "guest") == 0 && strcmp(event->event, "panic") == 0)
+	else if (strcmp(event->source, "guest") == 0 && strcmp(event->event, "panic") == 0) {
+		vm_hear_panic(vm);
 		vm_kill_vmm(vm, CCHV_STOP_GUEST_PANIC, NULL, NULL);
+	}
 }

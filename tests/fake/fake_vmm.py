@@ -11,8 +11,8 @@ program) and hybrid vsock, behind which a small agent answers. What it shall do 
 A plan: {"version": "53.0.0", "argv": {"exit": 1, "log": "..."}, "api": {"vm.boot": ACTION}, "agent": {...}}
 ACTION: {"status": 500, "body": TEXT} | {"stall": true} | {"close": true} | {"raw": TEXT} | {"signal": 9} |
         {"exit": 1} , each with an optional "log": TEXT, and "after": true to do the call first.
-Orders: {"event": [source, name, properties]}, {"console": TEXT}, {"log": TEXT}, {"exit": N}, {"signal": N},
-        {"notify": {...}}, {"agent": {...}}, {"drop_agent": true}, {"raw_event": TEXT}
+Orders: {"event": [source, name, properties]}, {"console": TEXT}, {"late_console": TEXT}, {"log": TEXT}, {"exit": N},
+        {"signal": N}, {"notify": {...}}, {"agent": {...}}, {"drop_agent": true}, {"raw_event": TEXT}
 agent: {"announce": false | "rubbish", "hello": "none" | "rubbish" | {members}, "calls": {METHOD: {"error": {...}} |
         "stall" | "drop"}, "boot_id": B}
 """
@@ -218,6 +218,8 @@ class Vmm:
             os.write(self.pty, order["console"].encode())
         if "event" in order:
             self.event(*order["event"])
+        if "late_console" in order:
+            threading.Timer(0.1, os.write, (self.pty, order["late_console"].encode())).start()
         if "raw_event" in order:
             os.write(EVENTS_FD, order["raw_event"].encode())
         if "notify" in order:

@@ -331,6 +331,17 @@ class Ends(Case):
                    event=["guest", "panic", {"event": "panic"}])
         self.stop(vm, Stop.GUEST_PANIC, "Attempted to kill init!")
 
+    def test_words_of_a_panic_that_come_after_its_event(self):
+        vm = self.boot()
+        self.order(vm, event=["guest", "panic", {"event": "panic"}],
+                   late_console="[    1.2] Kernel panic - not syncing: Fatal exception\r\n")
+        self.stop(vm, Stop.GUEST_PANIC, "Fatal exception")
+
+    def test_panic_without_words(self):
+        vm = self.boot()
+        self.order(vm, event=["guest", "panic", {"event": "panic"}])
+        self.stop(vm, Stop.GUEST_PANIC, "guest kernel panic")
+
     def test_another_boot_id_is_a_reset(self):
         vm = self.boot()
         self.order(vm, agent={"hello": {"boot_id": "99999999-2222-3333-4444-555555555555"}}, drop_agent=True)
