@@ -145,6 +145,14 @@ size_t exec_running(const struct agent *agent, const char *container)
 	return count;
 }
 
+int exec_unacknowledged(const struct agent *agent, uint64_t acked)
+{
+	for (const struct exec *e = agent->execs->list; e; e = e->next)
+		if (e->phase == EXEC_EXITED && e->exit_seq > acked)
+			return 1;
+	return 0;
+}
+
 struct json *exec_list(const struct agent *agent, const char *container)
 {
 	struct json *list = json_new_array();
@@ -296,7 +304,6 @@ static void publish(struct exec *e)
 	struct agent *agent = e->agent;
 	int oom = *e->container ? container_take_oom(agent, e->container) : 0;
 	struct json *event;
-	uint64_t seq;
 
 	e->phase = EXEC_EXITED;
 	loop_timer_set(e->timer, CLOCK_NEVER);
@@ -305,11 +312,11 @@ static void publish(struct exec *e)
 	e->exited = describe_exit(e, oom);
 	event = describe_exit(e, oom);
 	json_set_string(event, "event", "exited");
-	seq = notify_send(agent, event);
+	e->exit_seq = notify_send(agent, event);
 	if (*e->container)
 		container_exited(agent, e->container, e->id);
 	/* e may be gone from here on: whoever waited for the end of all may delete its record. */
-	power_exec_exited(agent, seq);
+	power_exec_exited(agent);
 	exec_wake_idle(agent);
 }
 

@@ -13,6 +13,8 @@ void execs_free(struct agent *agent);
 
 /* For containers: the ids of a container's execs (running or ended), as an array; NULL when out of memory. */
 struct json *exec_list(const struct agent *agent, const char *container);
+/* Whether there are records of ends whose notifications are later than the number. */
+int exec_unacknowledged(const struct agent *agent, uint64_t acked);
 /* How many of its execs run; container NULL: of all. */
 size_t exec_running(const struct agent *agent, const char *container);
 /* 0 when there is no such exec or it has ended. */

@@ -49,6 +49,7 @@ struct exec {
 	struct process_failure failure;
 	size_t failure_len;
 	struct json *exited;             /* what exec.state says of an ended one */
+	uint64_t exit_seq;               /* the notification that told of it */
 };
 
 struct exec_waiter {

@@ -36,7 +36,7 @@ struct power {
 	enum power_state state;
 	const char *reason;
 	int timeout_ms;
-	uint64_t last_exit, acked, stopped;
+	uint64_t acked, stopped;
 	unsigned int idle_ticks;
 	struct loop_timer *idle;
 	struct loop_timer *step;
@@ -44,11 +44,22 @@ struct power {
 
 static void begin(struct agent *agent, const char *reason, int timeout_ms);
 
+/* All has ended, and no host has said that it knows. */
+static int is_idle(const struct agent *agent)
+{
+	const struct power *p = agent->power;
+
+	return p->state == POWER_ON && exec_running(agent, NULL) == 0 && exec_unacknowledged(agent, p->acked);
+}
+
 static void on_idle(void *user_data)
 {
 	struct agent *agent = user_data;
 	struct power *p = agent->power;
 
+	/* A host may have deleted the last records. */
+	if (!is_idle(agent))
+		return;
 	if (++p->idle_ticks < IDLE_TICKS) {
 		loop_timer_set(p->idle, clock_deadline(IDLE_TICK_MS));
 		return;
@@ -60,15 +71,13 @@ static void on_idle(void *user_data)
 static void check_idle(struct agent *agent)
 {
 	struct power *p = agent->power;
-	int idle = p->state == POWER_ON && p->last_exit > p->acked && exec_running(agent, NULL) == 0;
 
 	p->idle_ticks = 0;
-	loop_timer_set(p->idle, idle ? clock_deadline(IDLE_TICK_MS) : CLOCK_NEVER);
+	loop_timer_set(p->idle, is_idle(agent) ? clock_deadline(IDLE_TICK_MS) : CLOCK_NEVER);
 }
 
-void power_exec_exited(struct agent *agent, uint64_t seq)
+void power_exec_exited(struct agent *agent)
 {
-	agent->power->last_exit = seq;
 	check_idle(agent);
 }
 

@@ -8,8 +8,8 @@
 int power_new(struct agent *agent, cchv_error **err);
 void power_free(struct agent *agent);
 
-/* An exit was published under that number; a process starts. Together with ack: the idle rule. */
-void power_exec_exited(struct agent *agent, uint64_t seq);
+/* An exit was published; a process starts. Together with ack: the idle rule. */
+void power_exec_exited(struct agent *agent);
 void power_exec_started(struct agent *agent);
 /* The button was pressed; pressed again, nobody is waited for any more. */
 void power_button(struct agent *agent);

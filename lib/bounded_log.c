@@ -10,6 +10,9 @@
 
 #include "base/fd.h"
 
+/* What is looked at for the last line. */
+#define LAST_LINE_MAX 4096
+
 int bounded_log_open(struct bounded_log *log, int dir_fd, const char *name, size_t limit, cchv_error **err)
 {
 	struct stat st;
@@ -74,4 +77,22 @@ char *bounded_log_tail(const struct bounded_log *log, size_t max)
 	n = log->fd < 0 ? 0 : fd_pread_full(log->fd, text, len, (off_t)(log->size - len));
 	text[n > 0 ? n : 0] = '\0';
 	return text;
+}
+
+char *bounded_log_last_line(const struct bounded_log *log)
+{
+	cleanup_free char *tail = bounded_log_tail(log, LAST_LINE_MAX);
+	size_t len = tail ? strlen(tail) : 0;
+	char *start;
+
+	while (len && strchr("\r\n \t", tail[len - 1]))
+		tail[--len] = '\0';
+	if (!len)
+		return NULL;
+	start = strrchr(tail, '\n');
+	start = start ? start + 1 : tail;
+	for (char *p = start; *p; p++)
+		if ((unsigned char)*p < ' ' || *p == 0x7f)
+			*p = ' ';
+	return mem_strdup(start);
 }

@@ -25,5 +25,7 @@ void bounded_log_close(struct bounded_log *log);
 void bounded_log_write(struct bounded_log *log, const char *data, size_t len);
 /* The last lines, at most max bytes of them, ended by a NUL. NULL when out of memory. */
 char *bounded_log_tail(const struct bounded_log *log, size_t max);
+/* The last line with something on it, fit for a message: no control characters. NULL when there is none. */
+char *bounded_log_last_line(const struct bounded_log *log);
 
 #endif

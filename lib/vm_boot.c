@@ -221,15 +221,18 @@ static int step_network(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 	return r;
 }
 
-static int (*const steps[])(cchv_vm *vm, uint64_t deadline, cchv_error **err) = {
-	[STEP_START] = step_start,
-	[STEP_LOCATE] = step_locate,
-	[STEP_ANNOUNCE] = step_announce,
-	[STEP_HELLO] = step_hello,
-	[STEP_CONFIGURE] = step_configure,
-	[STEP_ONLINE] = step_online,
-	[STEP_NETWORK] = step_network,
-	[STEP_CONTAINERS] = guest_booted,
+static const struct {
+	int (*run)(cchv_vm *vm, uint64_t deadline, cchv_error **err);
+	const char *awaits;
+} steps[] = {
+	[STEP_START] = { step_start, "the VMM's answer to vm.boot" },
+	[STEP_LOCATE] = { step_locate, "the VMM's answer to vm.info" },
+	[STEP_ANNOUNCE] = { step_announce, "the guest's agent to announce itself" },
+	[STEP_HELLO] = { step_hello, "the hello of the guest's agent" },
+	[STEP_CONFIGURE] = { step_configure, "the agent to take the guest's identity" },
+	[STEP_ONLINE] = { step_online, "the guest to use its CPUs and memory" },
+	[STEP_NETWORK] = { step_network, "the guest's network" },
+	[STEP_CONTAINERS] = { guest_booted, "the agent's list of containers" },
 };
 
 _Static_assert(ARRAY_LEN(steps) == STEP_DONE, "each step has its function");
@@ -264,13 +267,26 @@ static int run_steps(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 	while (b->step < STEP_DONE && r == CCHV_OK) {
 		r = vm_check_alive(vm, err);
 		if (r == CCHV_OK)
-			r = steps[b->step](vm, deadline, err);
+			r = steps[b->step].run(vm, deadline, err);
 		if (r == CCHV_OK)
 			b->step++;
 	}
 	b->busy = 0;
 	vm_changed(vm);
 	return r;
+}
+
+/* The caller may give up and throw the VM away, logs and all: what is known goes into the message. */
+static int explain_timeout(cchv_vm *vm, cchv_error **err)
+{
+	cleanup_free char *said = bounded_log_last_line(&vm->vmm->console);
+	const char *awaits = steps[vm->boot->step].awaits;
+
+	if (err)
+		cchv_error_free(steal(err));
+	if (!said)
+		return err_set(err, CCHV_ERR_TIMEOUT, 0, "timed out waiting for %s; its console is silent", awaits);
+	return err_set(err, CCHV_ERR_TIMEOUT, 0, "timed out waiting for %s; last on its console: \"%s\"", awaits, said);
 }
 
 static int boot(cchv_vm *vm, uint64_t deadline, cchv_error **err)
@@ -294,6 +310,8 @@ static int boot(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 	}
 	if (r != CCHV_ERR_TIMEOUT || vm->state == CCHV_VM_STOPPED)
 		r = throw_away(vm, r, &error);
+	else
+		r = explain_timeout(vm, &error);
 	err_move(err, &error, r);
 	return err_prefix(err, r, "booting VM '%s'", vm->id);
 }

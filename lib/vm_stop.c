@@ -118,24 +118,9 @@ char *vm_panic_message(const char *console)
 	return mem_strndup(p + sizeof(mark) - 1, strcspn(p + sizeof(mark) - 1, "\r\n"));
 }
 
-/* The last line of the VMM's log that is not empty; NULL when there is none. */
-static char *last_log_line(cchv_vm *vm)
-{
-	cleanup_free char *tail = bounded_log_tail(&vm->vmm->log, 4096);
-	size_t len = tail ? strlen(tail) : 0;
-	char *start;
-
-	while (len && strchr("\r\n \t", tail[len - 1]))
-		tail[--len] = '\0';
-	if (!len)
-		return NULL;
-	start = strrchr(tail, '\n');
-	return mem_strdup(start ? start + 1 : tail);
-}
-
 static char *with_log(cchv_vm *vm, char *text)
 {
-	cleanup_free char *line = last_log_line(vm), *old = text;
+	cleanup_free char *line = bounded_log_last_line(&vm->vmm->log), *old = text;
 
 	if (!line || !old)
 		return steal(&old);

@@ -184,11 +184,25 @@ def case_nobody_asks_for_the_exits(agent):
     h.call("ack", seq=1)
     refused("EINVAL", "method", h.call, "ack", seq=2)
     time.sleep(12 if cases.FULL else 1)
-    h.run(["true"])
-    start = time.monotonic()
-    equal(h.event("stopped")["reason"], "idle")
-    assert 8 < time.monotonic() - start < 40
+    with h.exec("kept", ["true"]) as e:
+        e.exited()
+        start = time.monotonic()
+        equal(h.event("stopped")["reason"], "idle")
+        assert 8 < time.monotonic() - start < 40
     equal(agent.process.wait(DEADLINE), 0)
+
+
+def case_a_deleted_exit_is_acknowledged(agent):
+    """Who deletes the record of an end knows of it."""
+    h = agent.host()
+    h.run(["true"])
+    h.socket.settimeout(13)
+    try:
+        raise AssertionError(h.event("stopped"))
+    except TimeoutError:
+        pass
+    h.socket.settimeout(DEADLINE)
+    equal(h.run(["echo", "alive"])[1], b"alive\n")
 
 
 def case_a_running_exec_keeps_it_up(agent):

@@ -210,9 +210,13 @@ class Refusals(Case):
     def test_boot_stalls_and_goes_on(self):
         self.plan({"agent": {"announce": False}})
         vm = self.create()
-        with self.refused(cchv.TimedOutError):
+        with self.refused(cchv.TimedOutError, "agent to announce itself; its console is silent"):
             vm.boot(0.5)
         self.assertEqual(vm.state, VmState.BOOTING)
+        self.order(vm, console="one\r\nVFS: \x1b[1mno root\r\n\r\n")
+        self.until(lambda: b"no root" in self.read(vm.console_path), "console", vm)
+        with self.refused(cchv.TimedOutError, 'last on its console: "VFS:  [1mno root"'):
+            vm.boot(0.1)
         with self.refused(cchv.StateError, "booting"):
             vm.pause(PATIENCE)
         with self.refused(cchv.TimedOutError):

@@ -187,7 +187,8 @@ def case_oom_score(place):
 
 def case_scheduling(place):
     with place.container() as c:
-        equal(c.text("probe", "nice", "ioprio"), "0 0\n0\n")
+        # What the specification does not say is inherited.
+        equal(c.text("probe", "nice", "ioprio"), f"0 {os.getpriority(os.PRIO_PROCESS, 0)}\n0\n")
         more = {"scheduler": {"policy": "SCHED_BATCH", "nice": 5}, "ioPriority": {"class": "IOPRIO_CLASS_IDLE",
                                                                                "priority": 4}}
         equal(c.text("probe", "nice", "ioprio", more=more), f"3 5\n{3 << 13 | 4}\n")

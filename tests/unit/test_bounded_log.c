@@ -39,6 +39,22 @@ TEST(the_newest_lines_stay)
 	close(dir);
 }
 
+TEST(the_last_line_that_says_something)
+{
+	struct bounded_log log = BOUNDED_LOG_INIT;
+	int dir = open(test_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char *line;
+
+	CHECK_INT(bounded_log_open(&log, dir, "last", 1000, NULL), 0);
+	CHECK(!bounded_log_last_line(&log));
+	bounded_log_write(&log, "one\n\033[1mtwo\x7f\r\n\r\n \t\n", 17);
+	line = bounded_log_last_line(&log);
+	CHECK_STR(line, " [1mtwo ");
+	free(line);
+	bounded_log_close(&log);
+	close(dir);
+}
+
 TEST(a_flood_in_one_piece)
 {
 	struct bounded_log log = BOUNDED_LOG_INIT;
