@@ -25,6 +25,8 @@ struct build {
 #define BUILD_DEVICE_MS 5000
 #define BUILD_STAGE "/run/cchv/stage"
 
+/* container_mount.c: the type of the file system on a disk's node; name is for errors. */
+int build_detect_fs(const char *node, const char **ret_type, const char *name, cchv_error **err);
 /* container_rootfs.c: stage_fd and root_fd. */
 int build_rootfs(struct build *build, cchv_error **err);
 /* container_mount.c: all mounts of the specification, in their order; masked and read-only paths. */

@@ -140,7 +140,7 @@ static int mount_cgroup(const struct job *job, cchv_error **err)
 	return mount_fd < 0 ? mount_fd : attach(job, mount_fd, 0, err);
 }
 
-static int detect(const char *node, const char **ret_type, const char *name, cchv_error **err)
+int build_detect_fs(const char *node, const char **ret_type, const char *name, cchv_error **err)
 {
 	cleanup_close int fd = open(node, O_RDONLY | O_CLOEXEC);
 	cleanup_free uint8_t *data = mem_alloc(FS_DETECT_BYTES);
@@ -179,7 +179,7 @@ static int mount_volume(const struct job *job, cchv_error **err)
 	if (r < 0)
 		return r;
 	if (!type || !*type || options.bind || strcmp(type, "bind") == 0 || strcmp(type, "none") == 0) {
-		r = detect(node, &type, job->name, err);
+		r = build_detect_fs(node, &type, job->name, err);
 		if (r < 0)
 			return r;
 	}

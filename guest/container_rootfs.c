@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The root file system of a container: EROFS layers found by PCI address, an overlay over them whose upper layer is
- * an ext4 disk or memory; or a virtio-fs. Enters: a checked spec. Leaves: a mounted root, as a descriptor.
+ * an ext4 disk or memory; or a virtio-fs; or a disk. Enters: a checked spec. Leaves: a mounted root, as a descriptor.
  */
 #include "guest/container_build.h"
 
@@ -181,6 +181,24 @@ static int mount_layers(struct build *build, cchv_error **err)
 	return r < 0 ? r : mount_overlay(build, err);
 }
 
+/* A disk that is the root file system itself. */
+static int mount_disk(struct build *build, cchv_error **err)
+{
+	static const char *const readonly[] = { "ro", NULL }, *const writable[] = { NULL };
+	const struct spec_rootfs *rootfs = &build->spec->rootfs;
+	cleanup_free char *node = NULL;
+	const char *type;
+	int r = find_node(build, rootfs->disk, DEVICE_DISK, &node, err);
+
+	if (r == CCHV_OK) {
+		build->kind = "rootfs";
+		r = build_detect_fs(node, &type, "root file system", err);
+	}
+	if (r < 0)
+		return r;
+	return mount_fd_new_words(type, node, rootfs->disk_readonly ? readonly : writable, "root file system", err);
+}
+
 static int open_directory(const char *path, cchv_error **err)
 {
 	cleanup_close int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -204,6 +222,8 @@ int build_rootfs(struct build *build, cchv_error **err)
 		mount_fd = open_directory(rootfs->directory, err);
 	else if (rootfs->fs_tag)
 		mount_fd = mount_fd_new("virtiofs", rootfs->fs_tag, NULL, "root file system", err);
+	else if (rootfs->disk)
+		mount_fd = mount_disk(build, err);
 	else
 		mount_fd = mount_layers(build, err);
 	if (mount_fd < 0)

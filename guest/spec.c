@@ -145,6 +145,7 @@ static void free_rootfs(struct spec_rootfs *rootfs)
 		free(rootfs->layers[i].device);
 	free(rootfs->upper_device);
 	free(rootfs->fs_tag);
+	free(rootfs->disk);
 	free(rootfs->directory);
 }
 

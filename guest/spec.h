@@ -64,6 +64,8 @@ struct spec_rootfs {
 	char *upper_device;
 	uint64_t upper_bytes;
 	char *fs_tag; /* a virtio-fs in place of layers */
+	char *disk;   /* PCI address of a disk in place of layers: its file system is the root, written to as it is */
+	int disk_readonly;
 	char *directory; /* a directory of the agent's, in the test build alone */
 };
 

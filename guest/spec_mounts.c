@@ -135,7 +135,7 @@ int spec_parse_rootfs(const struct json *params, int allow_directory, struct spe
 {
 	struct spec_rootfs *ret = &spec->rootfs;
 	const struct json *rootfs = NULL, *layers = NULL;
-	int has_layers, has_fs, r;
+	int has_layers, has_fs, has_disk, r;
 
 	r = field_required(field_object(params, "", "rootfs", &rootfs, err), "", "rootfs", err);
 	if (r < 0)
@@ -148,8 +148,13 @@ int spec_parse_rootfs(const struct json *params, int allow_directory, struct spe
 	has_fs = field_bytes(rootfs, "rootfs", "fs", &ret->fs_tag, err);
 	if (has_fs < 0)
 		return has_fs;
-	if (has_layers == has_fs)
-		return field_bad("", "rootfs", err, "needs either layers or fs");
+	has_disk = field_bytes(rootfs, "rootfs", "disk", &ret->disk, err);
+	if (has_disk < 0)
+		return has_disk;
+	if (has_layers + has_fs + has_disk != 1)
+		return field_bad("", "rootfs", err, "needs one of layers or fs or disk");
+	if (has_disk)
+		return field_bool(rootfs, "rootfs", "readonly", &ret->disk_readonly, err);
 	if (has_fs)
 		return CCHV_OK;
 	r = parse_layers(layers, ret, err);

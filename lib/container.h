@@ -12,7 +12,7 @@
 
 struct exec;
 
-enum container_device_role { CONTAINER_IMAGE, CONTAINER_SCRATCH, CONTAINER_MAP };
+enum container_device_role { CONTAINER_IMAGE, CONTAINER_SCRATCH, CONTAINER_ROOT, CONTAINER_MAP };
 
 /* A device of the VM that the container uses. */
 struct container_device {

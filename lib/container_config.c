@@ -83,6 +83,7 @@ CCHV_API void cchv_container_config_free(cchv_container_config *config)
 	free(config->id);
 	free(config->scratch_path);
 	free(config->rootfs_fs);
+	free(config->rootfs_disk);
 	free(config);
 }
 
@@ -114,12 +115,15 @@ int container_config_copy(const cchv_container_config *config, cchv_container_co
 	c->entrypoint = config->entrypoint;
 	c->upper = config->upper;
 	c->upper_bytes = config->upper_bytes;
+	c->keep_scratch = config->keep_scratch;
+	c->rootfs_disk_readonly = config->rootfs_disk_readonly;
 	for (size_t i = 0; i < config->image_count; i++)
 		c->images[c->image_count++] = image_ref(config->images[i]);
 	c->spec = json_copy(config->spec);
 	if (!c->spec || mem_replace_string(&c->id, config->id) < 0 ||
 	    mem_replace_string(&c->scratch_path, config->scratch_path) < 0 ||
-	    mem_replace_string(&c->rootfs_fs, config->rootfs_fs) < 0)
+	    mem_replace_string(&c->rootfs_fs, config->rootfs_fs) < 0 ||
+	    mem_replace_string(&c->rootfs_disk, config->rootfs_disk) < 0)
 		return CCHV_ERR_NOMEM;
 	for (size_t i = 0; r == CCHV_OK && i < config->map_count; i++)
 		r = add_map(c, config->maps[i].destination, config->maps[i].kind, config->maps[i].source);
@@ -304,11 +308,27 @@ CCHV_API int cchv_container_config_set_scratch_path(cchv_container_config *confi
 	return mem_replace_string(&config->scratch_path, path);
 }
 
-CCHV_API int cchv_container_config_set_rootfs_fs(cchv_container_config *config, const char *tag)
+CCHV_API int cchv_container_config_set_keep_scratch(cchv_container_config *config, int keep)
 {
-	if (!config || (tag && !*tag))
+	if (!config || keep < 0 || keep > 1)
 		return CCHV_ERR_INVALID;
-	return mem_replace_string(&config->rootfs_fs, tag);
+	config->keep_scratch = keep;
+	return CCHV_OK;
+}
+
+CCHV_API int cchv_container_config_set_rootfs_fs(cchv_container_config *config, const char *source)
+{
+	if (!config || (source && !*source))
+		return CCHV_ERR_INVALID;
+	return mem_replace_string(&config->rootfs_fs, source);
+}
+
+CCHV_API int cchv_container_config_set_rootfs_disk(cchv_container_config *config, const char *path, int readonly)
+{
+	if (!config || (path && path[0] != '/') || readonly < 0 || readonly > 1)
+		return CCHV_ERR_INVALID;
+	config->rootfs_disk_readonly = readonly;
+	return mem_replace_string(&config->rootfs_disk, path);
 }
 
 static int check_map(const cchv_container_config *config, const char *destination, int kind,
@@ -427,13 +447,13 @@ int container_config_check(const cchv_container_config *config, cchv_error **err
 {
 	int r;
 
-	if (!config->image_count && !config->rootfs_fs)
+	if (!config->image_count && !config->rootfs_fs && !config->rootfs_disk)
 		return err_set(err, CCHV_ERR_INVALID, 0,
-		               "container '%s': no root file system (add_image, set_rootfs_fs)",
+		               "container '%s': no root file system (add_image, set_rootfs_fs, set_rootfs_disk)",
 		               config->id);
-	if (config->image_count && config->rootfs_fs)
+	if ((config->image_count != 0) + (config->rootfs_fs != NULL) + (config->rootfs_disk != NULL) > 1)
 		return err_set(err, CCHV_ERR_INVALID, 0,
-		               "container '%s': images and a shared root file system exclude "
+		               "container '%s': images, a shared root file system and a root disk exclude "
 		               "each other", config->id);
 	r = check_args(config, err);
 	return r < 0 ? r : check_maps(config, err);

@@ -28,7 +28,10 @@ struct cchv_container_config {
 	int upper;           /* enum cchv_upper */
 	uint64_t upper_bytes;
 	char *scratch_path;
-	char *rootfs_fs;
+	int keep_scratch;
+	char *rootfs_fs;     /* the tag of a shared directory of the VM, or a path to share */
+	char *rootfs_disk;
+	int rootfs_disk_readonly;
 	struct container_map *maps;
 	size_t map_count;
 };

@@ -82,7 +82,7 @@ static int make_scratch(struct container *container, uint64_t deadline, cchv_err
 	cleanup_free char *templates = NULL;
 	int r;
 
-	if (config->upper != CCHV_UPPER_DISK || config->rootfs_fs)
+	if (config->upper != CCHV_UPPER_DISK || config->rootfs_fs || config->rootfs_disk)
 		return CCHV_OK;
 	templates = mem_printf("%s/scratch", container->vm->ctx->state_dir);
 	container->scratch = config->scratch_path ? mem_strdup(config->scratch_path)
@@ -270,7 +270,7 @@ CCHV_API int cchv_container_delete(cchv_container *handle, int timeout_ms, cchv_
 	if (r == CCHV_OK)
 		r = container_unplug(container, deadline, err);
 	if (r == CCHV_OK && container->listed) {
-		remove_files(container, 1);
+		remove_files(container, !container->config->keep_scratch);
 		container->deleted = 1;
 		container_set_state(container, 0);
 		container_unlist(container);

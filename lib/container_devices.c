@@ -221,21 +221,18 @@ static int split_path(const char *source, char **ret_directory, char **ret_subpa
 	return CCHV_OK;
 }
 
-static int plug_directory(struct container *container, size_t index, uint64_t deadline, char **ret_id,
-                          char **ret_tag, char **ret_subpath, cchv_error **err)
+static int plug_directory(struct container *container, const char *directory, int readonly, uint64_t deadline,
+                          char **ret_id, char **ret_tag, cchv_error **err)
 {
-	const struct container_map *map = &container->config->maps[index];
 	cleanup_fs_config cchv_fs_config *config = NULL;
-	cleanup_free char *directory = NULL, *tag = NULL;
-	int r = split_path(map->source, &directory, ret_subpath, err);
+	cleanup_free char *tag = NULL;
+	int r;
 
-	if (r < 0)
-		return r;
 	/* Unique in the VM, and within the 36 bytes of a tag. */
 	tag = mem_printf("c%llx", (unsigned long long)++container->vm->guest->last_tag);
 	r = tag ? cchv_fs_config_new(tag, directory, &config) : CCHV_ERR_NOMEM;
 	if (r == CCHV_OK)
-		r = cchv_fs_config_set_readonly(config, is_readonly(container, map));
+		r = cchv_fs_config_set_readonly(config, readonly);
 	if (r < 0)
 		return err_set(err, r, 0, "shared directory '%s'", directory);
 	r = vm_plug_fs(container->vm, config, deadline, ret_id, err);
@@ -247,7 +244,7 @@ static int plug_directory(struct container *container, size_t index, uint64_t de
 static int plug_shared(struct container *container, size_t index, uint64_t deadline, cchv_error **err)
 {
 	const struct container_map *map = &container->config->maps[index];
-	cleanup_free char *subpath = NULL, *tag = NULL;
+	cleanup_free char *directory = NULL, *subpath = NULL, *tag = NULL;
 	struct container_device *device;
 	char *id = NULL;
 	int r;
@@ -259,7 +256,9 @@ static int plug_shared(struct container *container, size_t index, uint64_t deadl
 			               "directory '%s'", container->id, map->destination, map->source);
 		return CCHV_OK;
 	}
-	r = plug_directory(container, index, deadline, &id, &tag, &subpath, err);
+	r = split_path(map->source, &directory, &subpath, err);
+	if (r == CCHV_OK)
+		r = plug_directory(container, directory, is_readonly(container, map), deadline, &id, &tag, err);
 	if (r < 0) {
 		free(id);
 		return err_prefix(err, r, "container '%s': mount '%s'", container->id, map->destination);
@@ -272,15 +271,43 @@ static int plug_shared(struct container *container, size_t index, uint64_t deadl
 	return r;
 }
 
+/* A disk, or a directory that is the VM's or is shared for the container. */
+static int plug_root(struct container *container, uint64_t deadline, cchv_error **err)
+{
+	const cchv_container_config *config = container->config;
+	cleanup_free char *tag = NULL;
+	struct container_device *device;
+	char *id = NULL;
+	int r;
+
+	if (config->rootfs_disk) {
+		r = plug_disk(container->vm, config->rootfs_disk, config->rootfs_disk_readonly, deadline, &id, err);
+	} else if (config->rootfs_fs[0] == '/') {
+		r = plug_directory(container, config->rootfs_fs, 0, deadline, &id, &tag, err);
+	} else {
+		return vm_has_fs_tag(container->vm, config->rootfs_fs)
+		               ? CCHV_OK
+		               : err_set(err, CCHV_ERR_NOT_FOUND, 0,
+		                         "container '%s': the VM has no shared directory '%s'", container->id,
+		                         config->rootfs_fs);
+	}
+	if (r < 0) {
+		free(id);
+		return err_prefix(err, r, "container '%s': root file system", container->id);
+	}
+	r = add_device(container, CONTAINER_ROOT, 0, id, 1, &device, err);
+	if (r == CCHV_OK)
+		device->tag = steal(&tag);
+	return r;
+}
+
 int container_plug(struct container *container, uint64_t deadline, cchv_error **err)
 {
 	const cchv_container_config *config = container->config;
 	int r = CCHV_OK;
 
-	if (config->rootfs_fs && !vm_has_fs_tag(container->vm, config->rootfs_fs))
-		return err_set(err, CCHV_ERR_NOT_FOUND, 0,
-		               "container '%s': the VM has no shared directory '%s'",
-		               container->id, config->rootfs_fs);
+	if (config->rootfs_fs || config->rootfs_disk)
+		r = plug_root(container, deadline, err);
 	for (size_t i = 0; r == CCHV_OK && i < config->image_count; i++)
 		r = plug_image(container, i, deadline, err);
 	if (r == CCHV_OK && container->scratch)

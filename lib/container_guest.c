@@ -92,11 +92,21 @@ static int upper_json(const struct container *container, struct json **ret_upper
 static int rootfs_json(const struct container *container, struct json **ret_rootfs, cchv_error **err)
 {
 	cleanup_json struct json *rootfs = json_new_object();
+	const struct container_device *root = find_device(container, CONTAINER_ROOT, 0);
 	struct json *layers, *upper = NULL;
-	int r;
+	const char *address;
+	int r = CCHV_OK;
 
-	if (container->config->rootfs_fs) {
-		json_set_string(rootfs, "fs", container->config->rootfs_fs);
+	if (container->config->rootfs_disk) {
+		r = address_of(container, CONTAINER_ROOT, 0, &address, err);
+		if (r < 0)
+			return r;
+		json_set_string(rootfs, "disk", address);
+		json_set_bool(rootfs, "readonly", container->config->rootfs_disk_readonly);
+	} else if (container->config->rootfs_fs) {
+		json_set_string(rootfs, "fs", root ? root->tag : container->config->rootfs_fs);
+	}
+	if (container->config->rootfs_disk || container->config->rootfs_fs) {
 		*ret_rootfs = steal(&rootfs);
 		return CCHV_OK;
 	}

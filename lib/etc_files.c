@@ -21,8 +21,8 @@ int etc_file_is_wanted(const struct container *container, int number)
 {
 	const cchv_container_config *config = container->config;
 
-	return config && !config->spec_is_given && !config->rootfs_fs && !oci_spec_find_mount(config->spec,
-	                                                                                      paths[number]);
+	return config && !config->spec_is_given && !config->rootfs_fs && !config->rootfs_disk &&
+	       !oci_spec_find_mount(config->spec, paths[number]);
 }
 
 static const char *hostname_of(const struct container *container)

@@ -362,10 +362,30 @@ int cchv_container_config_set_upper(cchv_container_config *config, int kind, uin
 int cchv_container_config_set_scratch_path(cchv_container_config *config, const char *path);
 
 /**
- * cchv_container_config_set_rootfs_fs() - use a shared directory as the root file system
+ * cchv_container_config_set_keep_scratch() - leave the scratch disk to the next run
  * @config: the container's settings
- * @tag:    the tag of a shared directory of the VM; NULL for none. Not together with images; what
- *          the container writes goes there, so there is no upper layer.
+ * @keep:   1: cchv_container_delete() does not remove it; 0 (the default): it does
+ *
+ * For a scratch disk of a path of your own (cchv_container_config_set_scratch_path()): a container that is
+ * deleted and made again finds there what it has written.
+ *
+ * Valid in: always.
+ * Threads:  one at a time per config.
+ * Since:    0.1
+ *
+ * Return: CCHV_OK or CCHV_ERR_INVALID.
+ */
+int cchv_container_config_set_keep_scratch(cchv_container_config *config, int keep);
+
+/**
+ * cchv_container_config_set_rootfs_disk() - use a disk as the root file system
+ * @config:   the container's settings
+ * @path:     absolute path of a file or block device with a file system that the guest knows (ext2 to
+ *            ext4, xfs, btrfs, erofs, squashfs, ...); NULL for none. Not together with images; what the
+ *            container writes goes there, so there is no upper layer.
+ * @readonly: 1: it is not written to; 0
+ *
+ * The disk is plugged for the container's life.
  *
  * Valid in: always.
  * Threads:  one at a time per config.
@@ -373,7 +393,22 @@ int cchv_container_config_set_scratch_path(cchv_container_config *config, const 
  *
  * Return: CCHV_OK, CCHV_ERR_INVALID or CCHV_ERR_NOMEM.
  */
-int cchv_container_config_set_rootfs_fs(cchv_container_config *config, const char *tag);
+int cchv_container_config_set_rootfs_disk(cchv_container_config *config, const char *path, int readonly);
+
+/**
+ * cchv_container_config_set_rootfs_fs() - use a shared directory as the root file system
+ * @config: the container's settings
+ * @source: the tag of a shared directory of the VM, or an absolute path, which is shared for the
+ *          container's life (the VM needs shared memory then); NULL for none. Not together with images;
+ *          what the container writes goes there, so there is no upper layer.
+ *
+ * Valid in: always.
+ * Threads:  one at a time per config.
+ * Since:    0.1
+ *
+ * Return: CCHV_OK, CCHV_ERR_INVALID or CCHV_ERR_NOMEM.
+ */
+int cchv_container_config_set_rootfs_fs(cchv_container_config *config, const char *source);
 
 /**
  * cchv_container_config_map_mount() - say what stands behind a mount of the specification

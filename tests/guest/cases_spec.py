@@ -210,6 +210,8 @@ def case_requests_that_are_no_requests(place):
                          ({"layers": [{}]}, "rootfs.layers[0].device"), ({"layers": [{"device": "x", "kind": "y"}]}, "kind"),
                          ({"layers": [{"device": "x", "kind": "disk"}] * 9}, "9 layers"),
                          ({"layers": [{"device": "x", "kind": "disk"}], "fs": "tag"}, "layers or fs"),
+                         ({"disk": "x", "fs": "tag"}, "layers or fs or disk"), ({"disk": 1}, "rootfs.disk"),
+                         ({"disk": "x", "readonly": 1}, "rootfs.readonly"),
                          ({"layers": [{"device": "x", "kind": "disk"}], "upper": {"kind": "y"}}, "rootfs.upper.kind"),
                          ({"layers": [{"device": "x", "kind": "disk"}], "upper": {"kind": "disk"}}, "rootfs.upper.device")):
         refused("EINVAL", "rootfs", place.agent.call, create, container="x", spec=spec, rootfs=rootfs, message=part)

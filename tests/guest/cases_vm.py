@@ -36,6 +36,13 @@ def case_layers(place):
     refused("EINVAL", "rootfs", place.container, rootfs=layers(RAW), message="layer 0")
 
 
+def case_a_disk_is_the_root(place):
+    with place.container(rootfs={"disk": DISK, "readonly": True}) as c:
+        equal(c.sh("grep ' / ' /proc/mounts | cut -d' ' -f3; cat /srv/file"), "erofs\ndata\n")
+        equal(c.text("probe", "write", "/srv/file"), "EROFS\n")
+    refused("EINVAL", "rootfs", place.container, rootfs={"disk": RAW}, message="no file system")
+
+
 def case_the_scratch_disk_stays(place):
     rootfs = layers(DISK, upper={"kind": "disk", "device": SCRATCH})
     with place.container(rootfs=rootfs) as c:

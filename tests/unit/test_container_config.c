@@ -100,6 +100,29 @@ TEST(a_root_file_system_is_needed_and_one_only)
 	begin();
 	CHECK_INT(cchv_container_config_set_rootfs_fs(config, NULL), 0);
 	refuse(CCHV_ERR_INVALID, "no root file system");
+	CHECK_INT(cchv_container_config_set_rootfs_disk(config, "relative", 0), CCHV_ERR_INVALID);
+	CHECK_INT(cchv_container_config_set_rootfs_disk(config, "/dev/x", 2), CCHV_ERR_INVALID);
+	CHECK_INT(cchv_container_config_set_rootfs_disk(config, "/dev/x", 1), 0);
+	CHECK_INT(container_config_check(config, NULL), 0);
+	CHECK_INT(cchv_container_config_set_rootfs_fs(config, "/a/path"), 0);
+	refuse(CCHV_ERR_INVALID, "exclude");
+	CHECK_INT(cchv_container_config_set_rootfs_disk(config, NULL, 0), 0);
+	CHECK_INT(container_config_check(config, NULL), 0);
+	end();
+}
+
+TEST(a_copy_has_the_settings_of_the_root)
+{
+	cleanup_container_config cchv_container_config *copy = NULL;
+
+	begin();
+	CHECK_INT(cchv_container_config_set_rootfs_disk(config, "/dev/x", 1), 0);
+	CHECK_INT(cchv_container_config_set_keep_scratch(config, 2), CCHV_ERR_INVALID);
+	CHECK_INT(cchv_container_config_set_keep_scratch(config, 1), 0);
+	CHECK_INT(container_config_copy(config, &copy), 0);
+	CHECK_STR(copy->rootfs_disk, "/dev/x");
+	CHECK_INT(copy->rootfs_disk_readonly, 1);
+	CHECK_INT(copy->keep_scratch, 1);
 	end();
 }
 

@@ -15,7 +15,8 @@ class ContainerConfig(_ffi.Handle):
 
     def __init__(self, id, image=None, args=None, *, clear_entrypoint=False, env=None, cwd=None, user=None, tty=None,
                  hostname=None, readonly=False, memory_limit=None, cpu_limit=None, pids_limit=None, images=(),
-                 upper=None, upper_bytes=0, scratch_path=None, rootfs_fs=None, mounts=(), spec=None):
+                 upper=None, upper_bytes=0, scratch_path=None, keep_scratch=False, rootfs_fs=None, rootfs_disk=None,
+                 mounts=(), spec=None):
         super().__init__(None)
         if image is None:
             self._pointer = _ffi.new_handle("cchv_container_config_new", _ffi.to_bytes(id))
@@ -42,6 +43,10 @@ class ContainerConfig(_ffi.Handle):
         if tty is not None:
             self._set("cchv_container_config_set_tty", 1)
             self._set("cchv_container_config_set_console_size", *tty)
+        if keep_scratch:
+            self._set("cchv_container_config_set_keep_scratch", 1)
+        if rootfs_disk is not None:
+            self._set("cchv_container_config_set_rootfs_disk", _ffi.to_bytes(rootfs_disk), int(readonly))
         if readonly:
             self._set("cchv_container_config_set_readonly", 1)
         for name, value in (("memory", memory_limit), ("cpu", cpu_limit), ("pids", pids_limit)):
