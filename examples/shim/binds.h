@@ -7,18 +7,18 @@
  *   /etc/resolv.conf, hosts, hostname     copied, kept current
  *   a single file, read-only              copied, kept current (at most 1 MiB; a larger one is shared)
  *   a single file, writable               shared (virtio-fs)
- *   /dev/termination-log                  copied, and written back when init has ended (binds_write_back())
+ *   the kubelet's termination log         copied, and written back when init has ended (binds_write_back())
  *   secret, configmap, projected,         copied, kept current by one atomic swap: directories that are kept the
  *   downward-api                          way the kubelet keeps them (a "..data" link)
  *   a directory                           shared
- *   /dev/shm from the host                memory of the guest, of the same size
- *   a block device                        a disk with its file system
- *   a block device in linux.devices       the disk itself; those of a privileged list (a rule that allows all
- *                                         devices) are left out
- *   a socket                              refused by name
- *   a character device                    a device node of the guest, if it is one that every guest has
+ *   a tmpfs of the host on /dev/shm       memory of the guest, of the same size
+ *   /sys/fs/cgroup                        the container's own part of the guest's
+ *   a block device, in linux.devices too  the disk itself, as a device node; those of a privileged list (a rule that
+ *                                         allows all devices) are left out of linux.devices
+ *   a socket, a fifo, a character         refused by name
+ *   device, what is in /proc or /sys
  *   proc, sysfs, tmpfs, devpts, mqueue,   none of the host's business: left as they are
- *   cgroup, a tmpfs bind of none
+ *   cgroup
  */
 #ifndef SHIM_BINDS_H
 #define SHIM_BINDS_H

@@ -6,6 +6,7 @@
 #include "spec_tree.h"
 
 #include <cchv/error.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yajl/yajl_gen.h>
@@ -150,6 +151,47 @@ int spec_tree_set_string(yajl_val tree, const char *key, const char *text)
 int spec_tree_set_strings(yajl_val tree, const char *key, const char *const *texts, size_t count)
 {
 	return put(tree, key, new_strings(texts, count));
+}
+
+/* value is taken, whatever happens. */
+static int append(yajl_val array, yajl_val value)
+{
+	yajl_val *values = value ? reallocarray(array->u.array.values, array->u.array.len + 1, sizeof(*values)) : NULL;
+
+	if (!values) {
+		yajl_tree_free(value);
+		return CCHV_ERR_NOMEM;
+	}
+	array->u.array.values = values;
+	values[array->u.array.len++] = value;
+	return CCHV_OK;
+}
+
+int spec_tree_add_device(yajl_val spec, const char *path, unsigned int device_major, unsigned int device_minor)
+{
+	yajl_val part = spec_tree_get(spec, "linux"), devices = spec_tree_get(part, "devices"), device;
+	char *text;
+	int r = CCHV_OK;
+
+	if (!YAJL_IS_OBJECT(part))
+		return CCHV_ERR_INVALID;
+	if (!YAJL_IS_ARRAY(devices)) {
+		r = put(part, "devices", new_strings(NULL, 0));
+		devices = spec_tree_get(part, "devices");
+	}
+	if (r < 0)
+		return r;
+	if (asprintf(&text, "{\"type\":\"b\",\"major\":%u,\"minor\":%u,\"fileMode\":432,\"uid\":0,\"gid\":0}",
+		     device_major, device_minor) < 0)
+		return CCHV_ERR_NOMEM;
+	device = yajl_tree_parse(text, NULL, 0);
+	free(text);
+	r = device ? spec_tree_set_string(device, "path", path) : CCHV_ERR_NOMEM;
+	if (r < 0) {
+		yajl_tree_free(device);
+		return r;
+	}
+	return append(devices, device);
 }
 
 void spec_tree_remove(yajl_val tree, const char *key)
