@@ -34,7 +34,6 @@ struct device {
 	int backend_fds[TAP_QUEUES_MAX]; /* for QEMU, closed here when it has them */
 	size_t backend_count;
 	int tap_fd;                     /* for its counters; -1: none */
-	uint64_t plugged;               /* virtio-mem: what the guest has taken */
 	uint64_t requested;
 	int removing;
 	int activated;
@@ -56,7 +55,6 @@ struct vm {
 	struct device *devices;
 	struct console console;
 	struct console serial;
-	uint64_t balloon;               /* bytes that it holds */
 	uint64_t ram;                   /* bytes at start and in DIMMs, which is what QEMU's balloon counts */
 	uint64_t dimms;                 /* bytes plugged as DIMMs, by hotplug method Acpi */
 	unsigned int dimm_count;

@@ -89,22 +89,6 @@ static void on_unplug_refused(struct vm *vm, const struct json *data)
 	log_error(vm->log, "the guest does not let go of '%s'", d ? d->id : name ? name : "a device");
 }
 
-static void on_memory_size(struct vm *vm, const struct json *data)
-{
-	const char *name = config_string(data, "id");
-	struct device *d = name ? device_find_qemu(vm, name) : NULL;
-
-	if (d)
-		d->plugged = config_u64(data, "size");
-}
-
-static void on_balloon(struct vm *vm, const struct json *data)
-{
-	uint64_t left = config_u64(data, "actual");
-
-	vm->balloon = left < vm->ram ? vm->ram - left : 0;
-}
-
 static void handle(struct vm *vm, const struct qmp_message *event)
 {
 	static const struct {
@@ -117,8 +101,6 @@ static void handle(struct vm *vm, const struct qmp_message *event)
 		{ "GUEST_CRASHLOADED", on_crash_loaded },
 		{ "DEVICE_DELETED", on_deleted },
 		{ "DEVICE_UNPLUG_GUEST_ERROR", on_unplug_refused },
-		{ "MEMORY_DEVICE_SIZE_CHANGE", on_memory_size },
-		{ "BALLOON_CHANGE", on_balloon },
 	};
 
 	log_debug(vm->log, "QEMU's event %s", event->text);

@@ -58,25 +58,72 @@ static struct json *device_tree(const struct vm *vm)
 	return tree;
 }
 
-static uint64_t plugged(const struct vm *vm)
+/*
+ * What the guest has taken of the memory that can be plugged, and what its balloon holds. Both are asked for: QEMU's
+ * events of a change come up to a second late, since QEMU limits their rate.
+ */
+static int plugged(struct vm *vm, uint64_t *ret_bytes, struct fault *fault)
 {
+	cleanup_json struct json *all = NULL;
 	uint64_t sum = 0;
+	int r = qmp_call(machine_qmp(vm->machine), "query-memory-devices", NULL, &all, fault);
 
-	for (const struct device *d = vm->devices; d; d = d->next)
-		sum += d->plugged;
-	return sum;
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < json_count(all); i++) {
+		const struct json *data = json_get(json_at(all, i), "data");
+		const char *name = config_string(data, "id");
+		const struct device *d = name ? device_find_qemu(vm, name) : NULL;
+
+		/* DIMMs are part of the configured size already, pmem is no memory. */
+		if (d && d->kind == DEVICE_MEM)
+			sum += config_u64(data, "size");
+	}
+	*ret_bytes = sum;
+	return CCHV_OK;
+}
+
+static int ballooned(struct vm *vm, uint64_t *ret_bytes, struct fault *fault)
+{
+	cleanup_json struct json *balloon = NULL;
+	uint64_t left;
+	int r;
+
+	*ret_bytes = 0;
+	if (!config_has(vm->config, "balloon"))
+		return CCHV_OK;
+	r = qmp_call(machine_qmp(vm->machine), "query-balloon", NULL, &balloon, fault);
+	if (r < 0)
+		return r;
+	left = config_u64(balloon, "actual");
+	*ret_bytes = left < vm->ram ? vm->ram - left : 0;
+	return CCHV_OK;
+}
+
+static int actual_memory(struct vm *vm, uint64_t *ret_bytes, struct fault *fault)
+{
+	uint64_t bytes = config_base_memory(vm->config), held = 0, more = 0;
+	int r = CCHV_OK;
+
+	if (vm->machine)
+		r = ballooned(vm, &held, fault);
+	if (vm->machine && r == CCHV_OK)
+		r = plugged(vm, &more, fault);
+	*ret_bytes = (bytes > held ? bytes - held : 0) + more;
+	return r;
 }
 
 int vm_info(struct vm *vm, struct json **ret_info, struct fault *fault)
 {
 	struct json *info;
 	uint64_t memory;
+	int r;
 
 	if (!vm->config)
 		return fault_set(fault, 404, "VM is not created");
-	memory = config_base_memory(vm->config);
-	if (vm->machine)
-		memory = (memory > vm->balloon ? memory - vm->balloon : 0) + plugged(vm);
+	r = actual_memory(vm, &memory, fault);
+	if (r < 0)
+		return r;
 	info = json_new_object();
 	json_set(info, "config", json_copy(vm->config));
 	json_set_string(info, "state", state_of(vm));

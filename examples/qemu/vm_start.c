@@ -350,7 +350,6 @@ void vm_stop(struct vm *vm)
 	console_close(&vm->console);
 	console_close(&vm->serial);
 	vm->paused = 0;
-	vm->balloon = 0;
 	vm->dimms = 0;
 	vm->dimm_count = 0;
 	vm->cpus_leaving = 0;
