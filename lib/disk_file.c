@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -40,6 +41,29 @@ static int check_size(int fd, const char *id, const char *path, uint64_t unit, c
 	return CCHV_OK;
 }
 
+/*
+ * A block device that shall be written to is claimed for us alone, as mount and swapon claim it: what the host has
+ * mounted is refused, also by another node of the same device, and the host refuses to mount what a VM writes to.
+ */
+static int claim(int *fd, const char *id, const char *path, cchv_error **err)
+{
+	char again[40];
+	struct stat st;
+	int claimed;
+
+	if (fstat(*fd, &st) < 0 || !S_ISBLK(st.st_mode))
+		return CCHV_OK;
+	snprintf(again, sizeof(again), "/proc/self/fd/%d", *fd);
+	claimed = open(again, O_RDWR | O_EXCL | O_CLOEXEC | O_NONBLOCK);
+	if (claimed < 0 && errno == EBUSY)
+		return err_set(err, CCHV_ERR_EXISTS, EBUSY, "device '%s': %s is in use", id, path);
+	if (claimed < 0)
+		return err_set(err, err_code_of_errno(errno), errno, "device '%s': open %s", id, path);
+	fd_close(fd);
+	*fd = claimed;
+	return CCHV_OK;
+}
+
 /* 1: a process that we do not know of holds a lock that excludes ours. */
 static int is_locked_by_others(int fd, int readonly)
 {
@@ -62,6 +86,8 @@ int disk_file_open(const char *id, const char *path, int readonly, uint64_t unit
 	if (fd < 0)
 		return err_set(err, err_code_of_errno(errno), errno, "device '%s': open %s", id, path);
 	r = check_size(fd, id, path, unit, err);
+	if (r == CCHV_OK && !readonly)
+		r = claim(&fd, id, path, err);
 	if (r < 0)
 		return r;
 	if (is_locked_by_others(fd, readonly))

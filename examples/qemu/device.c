@@ -5,8 +5,10 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -215,12 +217,30 @@ static int prepare_net(struct device *d, struct json *config, struct fault *faul
 	return CCHV_OK;
 }
 
+/* Of a file or a block device. */
+static int size_of(const char *path, const struct stat *st, uint64_t *ret_size, struct fault *fault)
+{
+	cleanup_close int fd = -1;
+
+	*ret_size = (uint64_t)st->st_size;
+	if (S_ISREG(st->st_mode))
+		return CCHV_OK;
+	if (!S_ISBLK(st->st_mode)) {
+		fault_os(fault, ENODEV);
+		return fault_wrap(fault, "'%s' is neither a file nor a block device", path);
+	}
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0 && ioctl(fd, BLKGETSIZE64, ret_size) == 0)
+		return CCHV_OK;
+	return fault_os(fault, errno);
+}
+
 static int prepare_pmem(struct device *d, struct json *config, struct fault *fault)
 {
 	const char *path = config_string(config, "file");
-	uint64_t size = config_u64(config, "size");
+	uint64_t size = config_u64(config, "size"), have = 0;
 	struct stat st;
-	int r;
+	int may_grow, r;
 
 	r = check_readable(path, !config_bool(config, "discard_writes"), "Cannot open persistent memory file", fault);
 	if (r < 0)
@@ -229,14 +249,16 @@ static int prepare_pmem(struct device *d, struct json *config, struct fault *fau
 		fault_os(fault, errno);
 		return fault_wrap(fault, "Cannot open persistent memory file");
 	}
-	if (!S_ISREG(st.st_mode))
-		return fault_set(fault, 500, "persistent memory that is no regular file is unsupported by cchv-qemu");
+	r = size_of(path, &st, &have, fault);
+	if (r < 0)
+		return fault_wrap(fault, "Cannot open persistent memory file");
 	if (!size)
-		size = (uint64_t)st.st_size;
+		size = have;
 	if (!size || size % PMEM_ALIGN)
 		return fault_set(fault, 500, "Trying to use a size that is not multiple of 2MiB");
-	if (size > (uint64_t)st.st_size && (config_bool(config, "discard_writes") || truncate(path, (off_t)size) < 0)) {
-		fault_os(fault, config_bool(config, "discard_writes") ? EINVAL : errno);
+	may_grow = S_ISREG(st.st_mode) && !config_bool(config, "discard_writes");
+	if (size > have && (!may_grow || truncate(path, (off_t)size) < 0)) {
+		fault_os(fault, may_grow ? errno : EINVAL);
 		return fault_wrap(fault, "Cannot set persistent memory file size");
 	}
 	pmem_plan(&d->plan, config, size, d->slot, &d->qemu_id);

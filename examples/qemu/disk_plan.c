@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const char *format_of(const struct json *disk)
 {
@@ -44,13 +45,22 @@ static void set_common(struct json *node, const struct json *disk)
 	json_set_string(node, "discard", sparse ? "unmap" : "ignore");
 }
 
+/* QEMU has a driver of its own for block devices, and refuses them to the one for files. */
+static int is_block_device(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISBLK(st.st_mode);
+}
+
 static void add_file_node(struct plan *plan, const struct json *disk, const char *name)
 {
+	const char *path = config_string(disk, "path");
 	struct json *node = json_new_object();
 
-	json_set_string(node, "driver", "file");
+	json_set_string(node, "driver", is_block_device(path) ? "host_device" : "file");
 	json_set_string(node, "node-name", name);
-	json_set_string(node, "filename", config_string(disk, "path"));
+	json_set_string(node, "filename", path);
 	/* A second writer is refused, and the error names the path. */
 	json_set_string(node, "locking", "on");
 	json_set_string(node, "aio", "threads");

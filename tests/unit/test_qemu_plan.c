@@ -5,6 +5,9 @@
 #include "examples/qemu/device_plan.h"
 #include "test.h"
 
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
 static struct json *normalize(enum config_kind kind, const char *text)
 {
 	cleanup_json struct json *given = NULL;
@@ -47,6 +50,7 @@ TEST(disk)
 	CHECK_INT(plan.count, 3);
 	CHECK_STR(id.text, "d0");
 	CHECK_INT(plan.steps[0].kind, STEP_BLOCKDEV);
+	CHECK_STR(json_as_string(argument(&plan, 0, "driver")), "file");
 	CHECK_STR(json_as_string(argument(&plan, 0, "filename")), "a, b");
 	CHECK_STR(json_as_string(argument(&plan, 0, "locking")), "on");
 	CHECK_INT(truth(argument(&plan, 0, "cache.direct")), 1);
@@ -60,6 +64,28 @@ TEST(disk)
 	CHECK_STR(json_as_string(argument(&plan, 2, "serial")), "s");
 	CHECK_STR(json_as_string(argument(&plan, 2, "drive")), plan.steps[1].id);
 	CHECK_STR(json_as_string(argument(&plan, 2, "werror")), "report");
+	plan_free(&plan);
+}
+
+TEST(disk_that_is_a_device)
+{
+	cleanup_json struct json *vm = normalize(CONFIG_VM, "{}"), *disk = NULL;
+	struct plan_names names = { 0 };
+	struct plan_id id;
+	struct plan plan;
+	char path[600], text[700];
+
+	snprintf(path, sizeof(path), "%s/node", test_dir());
+	/* Only root may make one; looked at, never opened. */
+	if (mknod(path, S_IFBLK | 0600, makedev(7, 0)) < 0)
+		return;
+	snprintf(text, sizeof(text), "{\"path\":\"%s\",\"image_type\":\"Raw\"}", path);
+	disk = normalize(CONFIG_DISK, text);
+	plan_init(&plan, &names);
+	disk_plan(&plan, disk, vm, 5, &id);
+	CHECK_STR(json_as_string(argument(&plan, 0, "driver")), "host_device");
+	CHECK_STR(json_as_string(argument(&plan, 0, "locking")), "on");
+	CHECK_STR(json_as_string(argument(&plan, 0, "filename")), path);
 	plan_free(&plan);
 }
 
