@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,42 +47,75 @@ static int lives_in(const char *pid_text, const char *run_dir)
 	return strcmp(target, run_dir) == 0;
 }
 
-/* Kill one, through a pidfd that is known to be the right process. 0: nothing to wait for. */
-static int kill_resident(const char *pid_text, const char *run_dir, uint64_t deadline)
+struct residents {
+	int *pidfds;
+	size_t count;
+};
+
+static void residents_free(struct residents *residents)
+{
+	for (size_t i = 0; i < residents->count; i++)
+		fd_close(&residents->pidfds[i]);
+	free(residents->pidfds);
+}
+
+/* Take note of one, through a pidfd that is known to be the right process. */
+static int add_resident(const char *pid_text, const char *run_dir, struct residents *residents, cchv_error **err)
 {
 	pid_t pid = (pid_t)strtol(pid_text, NULL, 10);
 	cleanup_close int pidfd = -1;
+	int *pidfds;
 
 	if (pid == getpid())
-		return 0;
+		return CCHV_OK;
 	pidfd = proc_pidfd_open(pid);
 	if (pidfd < 0 || !lives_in(pid_text, run_dir))
-		return 0;
-	if (proc_pidfd_signal(pidfd, SIGKILL) < 0)
-		return errno == ESRCH ? 0 : -1;
-	return fd_wait(pidfd, 1 /* POLLIN */, deadline) < 0 ? -1 : 0;
+		return CCHV_OK;
+	pidfds = mem_realloc_array(residents->pidfds, residents->count + 1, sizeof(*pidfds));
+	if (!pidfds)
+		return err_nomem(err);
+	residents->pidfds = pidfds;
+	pidfds[residents->count++] = fd_steal(&pidfd);
+	return CCHV_OK;
 }
 
-int prune_kill_residents(const char *run_dir, uint64_t deadline, cchv_error **err)
+static int find_residents(const char *run_dir, struct residents *residents, cchv_error **err)
 {
-	cleanup_free char *real = realpath(run_dir, NULL);
 	struct dirent *entry;
 	int r = CCHV_OK;
 	DIR *proc;
 
-	if (!real)
-		return CCHV_OK;
 	proc = opendir("/proc");
 	if (!proc)
 		return err_set(err, CCHV_ERR_SYSTEM, errno, "/proc");
-	while ((entry = readdir(proc))) {
-		if (entry->d_name[0] < '1' || entry->d_name[0] > '9' || !lives_in(entry->d_name, real))
-			continue;
-		if (kill_resident(entry->d_name, real, deadline) < 0)
-			r = err_set(r < 0 ? NULL : err, CCHV_ERR_TIMEOUT, errno, "process %s in %s",
-			            entry->d_name, run_dir);
-	}
+	while (r == CCHV_OK && (entry = readdir(proc)))
+		if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' && lives_in(entry->d_name, run_dir))
+			r = add_resident(entry->d_name, run_dir, residents, err);
 	closedir(proc);
+	return r;
+}
+
+/*
+ * All are found before the first is killed: one that dies with another has no directory any more while its last thread
+ * still holds the disks, and would not be waited for.
+ */
+int prune_kill_residents(const char *run_dir, uint64_t deadline, cchv_error **err)
+{
+	cleanup_free char *real = realpath(run_dir, NULL);
+	struct residents residents = { 0 };
+	int r;
+
+	if (!real)
+		return CCHV_OK;
+	r = find_residents(real, &residents, err);
+	for (size_t i = 0; i < residents.count; i++)
+		if (proc_pidfd_signal(residents.pidfds[i], SIGKILL) < 0 && errno != ESRCH)
+			r = err_set(r < 0 ? NULL : err, err_code_of_errno(errno), errno, "kill a process in %s",
+			            run_dir);
+	for (size_t i = 0; i < residents.count && r == CCHV_OK; i++)
+		if (fd_wait(residents.pidfds[i], POLLIN, deadline) < 0)
+			r = err_set(err, CCHV_ERR_TIMEOUT, errno, "a process in %s does not die", run_dir);
+	residents_free(&residents);
 	return r;
 }
 

@@ -97,6 +97,7 @@ static int take_streams(cchv_vm *vm, cchv_error **err)
 	int r;
 
 	r = vm_watch_vmm(vm, 1, err);
+	vm_find_helper(vm);
 	if (r == CCHV_OK)
 		r = vm_api(vm, "GET", "vm.info", NULL, API_QUICK_MS, clock_deadline(ADOPT_MS), &info, err);
 	if (r == CCHV_OK)

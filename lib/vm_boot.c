@@ -113,6 +113,7 @@ static int step_start(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 	}
 	while (r == CCHV_OK && !b->answered)
 		r = vm_serve(vm, deadline, err);
+	vm_find_helper(vm);
 	if (r == CCHV_OK && b->result < 0)
 		r = vm_explain(vm, err_move(err, &b->error, b->result), err);
 	return r;

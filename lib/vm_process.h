@@ -26,6 +26,7 @@ struct vmm {
 	uint64_t start_ticks;
 	int pidfd;
 	int child;                     /* ours to reap */
+	int helper_fd;                 /* pidfd of its child that runs the guest (QEMU), or -1: it does that itself */
 	struct loop_source *pid_source;
 	struct vmm_streams streams;
 	struct loop_source *events_source, *log_source, *console_source;
@@ -58,6 +59,10 @@ void vm_limit_memory(struct cchv_vm *vm, uint64_t vm_bytes);
 int vm_kill_vmm(struct cchv_vm *vm, int reason, const char *text, cchv_error **err);
 /* Wait for the end of a VMM that was killed, without the loop. */
 void vm_wait_vmm(struct cchv_vm *vm, uint64_t deadline);
+/* Note the VMM's child that runs the guest, where it has one; an owner's, while the VMM lives. */
+void vm_find_helper(struct cchv_vm *vm);
+/* The VMM has ended: wait until its child has let go of disks, sockets and directories too. */
+void vm_wait_helper(struct cchv_vm *vm);
 /* Read what the streams still hold. */
 void vm_drain_streams(struct cchv_vm *vm);
 /* Read what the console says of a panic whose event has come; waits for it a moment. */

@@ -100,8 +100,10 @@ void vm_set_stopped(cchv_vm *vm, int reason, const char *text)
 		channel_close(vm->agent, CCHV_ERR_VMM_GONE, text);
 	announce_free(steal(&vm->announce));
 	loop_timer_free(steal(&vm->agent_timer));
-	guest_gone(vm);
+	/* Whoever hears of the end from here on can use the disks again. */
+	vm_wait_helper(vm);
 	vm_devices_release(vm);
+	guest_gone(vm);
 	vm_unwatch_vmm(vm);
 	vm_push_event(vm, &state);
 	vm_push_event(vm, &stopped);

@@ -87,16 +87,6 @@ static int is_gone(const char *path)
 	return access(path, F_OK) < 0;
 }
 
-/* The record of an end, or its directory's end: that of --rm. */
-static int is_recorded(const char *directory)
-{
-	char *path = xprintf("%s/exit.json", directory);
-	int r = access(path, F_OK) == 0 || access(directory, F_OK) < 0;
-
-	free(path);
-	return r;
-}
-
 int client_wait_gone(cchv_ctx *ctx, const char *id, int timeout_ms)
 {
 	const char *runtime = cchv_ctx_get_runtime_dir(ctx);
@@ -107,14 +97,6 @@ int client_wait_gone(cchv_ctx *ctx, const char *id, int timeout_ms)
 	if (r == 0)
 		fail("container '%s': its owner does not let go of the VM", id);
 	return r > 0 ? 0 : EXIT_OURS;
-}
-
-void client_wait_recorded(cchv_ctx *ctx, const char *id, int timeout_ms)
-{
-	char *directory = record_path(ctx, id, NULL);
-
-	watch_until(ctx, directory, IN_CREATE | IN_MOVED_TO | IN_DELETE_SELF, is_recorded, directory, timeout_ms);
-	free(directory);
 }
 
 int client_for_each(int argc, char **argv, int first, int (*fn)(cchv_ctx *, const char *, void *), void *data)

@@ -19,8 +19,6 @@ int client_open_quietly(cchv_ctx *ctx, const char *id, struct client *ret_client
 void client_close(struct client *client);
 /* Until the VM's owner has let go of it: 0, or an exit code after an error line. */
 int client_wait_gone(cchv_ctx *ctx, const char *id, int timeout_ms);
-/* Until the owner has written down how the container ended: then everybody says the same of it. */
-void client_wait_recorded(cchv_ctx *ctx, const char *id, int timeout_ms);
 /* Call fn for each name; the first exit code that is not 0 counts. Prints the name where fn succeeded. */
 int client_for_each(int argc, char **argv, int first, int (*fn)(cchv_ctx *ctx, const char *name, void *data),
 		    void *data);

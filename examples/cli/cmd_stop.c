@@ -9,7 +9,8 @@
 #include "commands.h"
 #include "launch.h"
 
-#define RECORD_MS 2000
+/* An owner shuts the VM down, kills it when that takes too long, and takes everything away. */
+#define GONE_MS (SHUTDOWN_MS + 15000)
 
 /* The owner may have taken the end in hand already: that is no failure. */
 static int harmless(int r)
@@ -140,25 +141,32 @@ static int print_recorded_end(cchv_ctx *ctx, const char *id, cchv_error *lost)
 	return r;
 }
 
+/* As after run: when it returns, the end is written down and what the container held (disks) is free again. */
 static int wait_running(cchv_ctx *ctx, const char *id)
 {
 	struct client c = { 0 };
 	cchv_error *err = NULL;
-	int code, sig, r;
+	int code = 0, sig = 0, known, r;
 
-	if (client_open_quietly(ctx, id, &c, &err) < 0 || cchv_exec_wait(c.init, -1, &code, &sig, &err) < 0) {
-		client_close(&c);
-		/* It came to its end just now. */
-		r = client_wait_gone(ctx, id, SHUTDOWN_MS);
-		if (r == 0)
-			r = print_recorded_end(ctx, id, err);
-		cchv_error_free(err);
-		return r;
-	}
-	client_wait_recorded(ctx, id, RECORD_MS);
-	printf("%d\n", sig ? 128 + sig : code);
+	known = client_open_quietly(ctx, id, &c, &err) == CCHV_OK &&
+		cchv_exec_wait(c.init, -1, &code, &sig, &err) == CCHV_OK;
 	client_close(&c);
-	return 0;
+	r = client_wait_gone(ctx, id, GONE_MS);
+	if (known)
+		printf("%d\n", sig ? 128 + sig : code);
+	else if (r == 0)
+		r = print_recorded_end(ctx, id, err);
+	cchv_error_free(err);
+	return r;
+}
+
+/* Its end is known; its VM may still be on the way down. */
+static int wait_ended(cchv_ctx *ctx, const struct record *record)
+{
+	int r = client_wait_gone(ctx, record->id, GONE_MS);
+
+	printf("%d\n", record_exit_status(record));
+	return r;
 }
 
 static int wait_one(cchv_ctx *ctx, const char *name)
@@ -171,7 +179,7 @@ static int wait_one(cchv_ctx *ctx, const char *name)
 	if (record->status == STATUS_RUNNING || record->status == STATUS_PAUSED)
 		r = wait_running(ctx, record->id);
 	else if (record->status == STATUS_EXITED)
-		printf("%d\n", record_exit_status(record));
+		r = wait_ended(ctx, record);
 	else
 		r = fail("container '%s' was never started", name);
 	fflush(stdout);

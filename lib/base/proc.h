@@ -60,6 +60,8 @@ int proc_run_checked(const struct proc_spawn *spec, struct buf *out, uint64_t de
 
 int proc_pidfd_open(pid_t pid);                         /* -1 and errno */
 int proc_pidfd_signal(int pidfd, int signal_number);    /* -1 and errno */
+/* A pidfd of a child (of one, where there are several) of a process; -1: it has none. */
+int proc_open_child(pid_t parent);
 /* Field 22 of /proc/PID/stat, in clock ticks since boot: pid and start time name a process for ever. */
 int proc_start_time(pid_t pid, uint64_t *ret_ticks, cchv_error **err);
 /* 1: the process of that pid and start time lives (a zombie does not); 0: it does not. */

@@ -2,9 +2,11 @@
 #include "test.h"
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/proc.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -137,4 +139,32 @@ TEST(limits_are_set_in_the_child)
 	CHECK_INT(proc_run(&s, &out, NULL, clock_deadline(20000), &status, NULL), 0);
 	CHECK_STR(buf_string(&out), "123\n0\n");
 	buf_free(&out);
+}
+
+TEST(a_child_is_found_and_its_end_is_heard)
+{
+	const char *const argv[] = { "/bin/sh", "-c", "sleep 1000 & echo; wait", NULL };
+	int pidfd = -1, child, out[2];
+	struct proc_fd map;
+	char byte;
+	pid_t pid;
+
+	CHECK_INT(pipe2(out, O_CLOEXEC), 0);
+	map = (struct proc_fd){ out[1], STDOUT_FILENO };
+	struct proc_spawn s = { .argv = argv, .fds = &map, .fd_count = 1 };
+
+	CHECK_INT(proc_spawn(&s, &pid, &pidfd, NULL), 0);
+	CHECK_INT(read(out[0], &byte, 1), 1);
+	child = proc_open_child(pid);
+	CHECK(child >= 0);
+	CHECK_INT(fd_wait(child, POLLIN, clock_deadline(0)), -1);
+	/* A child that nobody but its parent may reap, and that has none itself. */
+	CHECK_INT(proc_pidfd_signal(child, SIGKILL), 0);
+	CHECK(fd_wait(child, POLLIN, clock_deadline(20000)) > 0);
+	CHECK_INT(waitpid(pid, NULL, 0), pid);
+	CHECK_INT(proc_open_child(pid), -1);
+	close(child);
+	close(pidfd);
+	close(out[0]);
+	close(out[1]);
 }
