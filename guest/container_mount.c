@@ -184,6 +184,8 @@ static int mount_volume(const struct job *job, cchv_error **err)
 			return r;
 	}
 	options.sb_readonly |= m->readonly;
+	/* Else what is deleted stays on the host's disk: a container may not call fstrim. */
+	options.discard = !options.sb_readonly;
 	mount_fd = mount_fd_new(type, node, &options, job->name, err);
 	return mount_fd < 0 ? mount_fd : attach(job, mount_fd, 0, err);
 }

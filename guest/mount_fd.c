@@ -73,6 +73,17 @@ static int open_context(const char *type, const char *source, const char *name, 
 	return fd_steal(&context);
 }
 
+/* A wish: file systems that do not know the word, or the disk's lack of it, are no reason not to mount. */
+static void wish_discard(int context)
+{
+	char text[256];
+
+	/* What it says against it must not be taken for the reason of a later failure. */
+	if (fsconfig(context, FSCONFIG_SET_FLAG, "discard", NULL, 0) < 0)
+		while (read(context, text, sizeof(text)) > 0)
+			;
+}
+
 int mount_fd_new(const char *type, const char *source, const struct mount_options *options, const char *name,
                  cchv_error **err)
 {
@@ -85,6 +96,9 @@ int mount_fd_new(const char *type, const char *source, const struct mount_option
 		return create(context, 0, name, err);
 	if (options->sb_readonly && fsconfig(context, FSCONFIG_SET_FLAG, "ro", NULL, 0) < 0)
 		return context_error(context, name, "ro", err);
+	/* Before the words of the specification: "nodiscard" among them wins. */
+	if (options->discard)
+		wish_discard(context);
 	r = set_words(context, &options->sb_flags, name, err);
 	if (r == CCHV_OK)
 		r = set_words(context, &options->data, name, err);

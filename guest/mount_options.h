@@ -13,6 +13,7 @@ struct mount_options {
 	uint64_t rec_set;           /* the same, for it and all below (r-words) */
 	uint64_t rec_clear;
 	int sb_readonly;            /* of the file system itself: "ro" of a mount that is no bind */
+	int discard;                /* freed blocks go back to the disk, where the file system can do that */
 	int bind;                   /* 1: bind, 2: rbind */
 	int remount;
 	int copy_up;                /* tmpcopyup */
