@@ -2,6 +2,7 @@
 /* The command's front door: options before the command, the table of commands, help, error lines. */
 #include "cli.h"
 
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -182,10 +183,22 @@ static int help_for(const struct command *command)
 	return 0;
 }
 
+/* A caller's closed descriptor must not become a disk, into which the next error line is written. */
+static int fill_standard_descriptors(void)
+{
+	for (int fd = 0; fd <= 2; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+			return -1;
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
-	int first = parse_globals(argc, argv), status;
+	int first, status;
 
+	if (fill_standard_descriptors() < 0)
+		return EXIT_OURS;
+	first = parse_globals(argc, argv);
 	if (first == argc) {
 		print_help(stderr);
 		return EXIT_USAGE;
