@@ -68,6 +68,7 @@ static void start_world(struct world *w, char **argv)
 static void end_world(struct world *w)
 {
 	MUST(cchv_vm_shutdown(w->vm, 60000, &err));
+	MUST(cchv_container_delete(w->container, 30000, &err));
 	cchv_ctx_free(w->ctx);
 	cchv_vm_free(w->vm);
 	cchv_image_free(w->image);

@@ -67,6 +67,7 @@ def initramfs_without_an_agent(t):
     path = t.file("initramfs", b"")
     done = t.cchv("run", "--rm", "--initramfs", path, "tiny", "true", timeout=150)
     equal(done.code, 125, f"an empty initramfs: {done!r}")
+    holds(done.error, "guest kernel panic: VFS: Unable to mount root fs")
 
 
 @case(needs=("tiny",), timeout=120, clean=True)

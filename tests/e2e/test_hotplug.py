@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Devices and sizes that change while the VM runs: disks, network, pmem, shared directories, vCPUs, memory."""
+import contextlib
 import os
 import subprocess
-import time
 
 from api import load, raises, running
 from e2e import Skip, case, check, equal, holds, main, quick, wait_for
@@ -14,6 +14,22 @@ def sh(box, script, code=0):
     done = box.run(["sh", "-c", script], capture_output=True, text=True, timeout=90)
     equal(done.exit_code, code, f"{script}: {done.stdout} {done.stderr}")
     return done.stdout
+
+
+@contextlib.contextmanager
+def loops(*paths):
+    """A loop device over each file."""
+    devices = []
+    try:
+        for path in paths:
+            done = subprocess.run(["losetup", "-f", "--show", path], capture_output=True, text=True)
+            if done.returncode:
+                raise Skip("no loop devices: " + done.stderr.strip())
+            devices.append(done.stdout.strip())
+        yield devices
+    finally:
+        for device in devices:
+            subprocess.run(["losetup", "-d", device], check=True)
 
 
 @case(needs=("tiny",), timeout=200, clean=True)
@@ -63,6 +79,32 @@ def a_container_with_disks_in_a_running_vm(t):
             second.delete(timeout=60)
         check(subprocess.run(["e2fsck", "-fn", disk], capture_output=True).returncode == 0, "the volume is clean after delete")
         equal(sh(box, "echo on"), "on\n", "the first container")
+
+
+@case(needs=("tiny",), timeout=200, clean=True)
+def block_devices(t):
+    """What is no file but a device, plugged into a running VM: as a volume, read-only, as pmem."""
+    data, memory = t.sparse("data", 64 << 20), t.sparse("memory", 64 << 20)
+    subprocess.run(["mkfs.ext4", "-q", "-F", data], check=True)
+    with loops(data, memory) as (disk, pmem), running(t) as (cchv, vm, box, _):
+        context = load(t)[1]
+        config = cchv.ContainerConfig("second", cchv.Image("tiny", context=context), ["sleep", "1000"],
+                                      mounts=[("/data", cchv.Mount.VOLUME, disk)])
+        second = vm.create_container(config, timeout=60)
+        init = second.start(timeout=30)
+        equal(sh(second, "echo x > /data/n; sync; cat /data/n"), "x\n", "its volume")
+        raises(cchv.ExistsError, vm.attach_disk, cchv.Disk(disk, id="again"), 30)
+        init.signal(9)
+        init.wait(20)
+        second.delete(timeout=60)
+        before = sh(box, "ls /sys/block").split()
+        vm.attach_disk(cchv.Disk(disk, id="ro", readonly=True), timeout=30)
+        vm.attach_pmem(cchv.Pmem(pmem, id="p1"), timeout=30)
+        new = [n for n in sh(box, "ls /sys/block").split() if n not in before]
+        equal(sorted(sh(box, f"cat /sys/block/{n}/size /sys/block/{n}/ro").split() for n in new),
+              [[str((64 << 20) // 512), "0"], [str((64 << 20) // 512), "1"]], "sizes and read-only")
+        vm.detach("ro", timeout=30)
+    check(subprocess.run(["e2fsck", "-fn", data], capture_output=True).returncode == 0, "the volume is clean after delete")
 
 
 @case(needs=("tiny",), timeout=200, clean=True)
@@ -118,9 +160,12 @@ def shared_directory(t):
         config = cchv.ContainerConfig("fs", cchv.Image("tiny", context=context), ["sleep", "1000"],
                                       mounts=[("/shared", cchv.Mount.FS, "tag")])
         second = vm.create_container(config, timeout=60)
-        second.start(timeout=30)
+        init = second.start(timeout=30)
         equal(sh(second, "cat /shared/file; echo new > /shared/new"), "text\n", "content")
         equal(open(f"{shared}/new", encoding="ascii").read(), "new\n", "written by the guest")
+        init.signal(9)
+        init.wait(20)
+        second.delete(timeout=60)
     with running(t) as (cchv, vm, box, _):
         raises((cchv.StateError, cchv.UnsupportedError, cchv.VmmError, cchv.InvalidError), vm.attach_fs,
                cchv.Fs("tag", shared, id="fs1"), 30)
@@ -146,7 +191,8 @@ def cpus_and_memory(t):
         equal(sh(box, "nproc"), "1\n", "CPUs after shrinking")
         raises(cchv.LimitError, vm.resize, vcpus=3, timeout=20)
         raises(cchv.LimitError, vm.resize, memory=4 << 30, timeout=20)
-        check(vm.info()["memory_actual_size"] > 0, "size as the VMM reports it")
+        size = vm.info()["vmm_info"]["memory_actual_size"]
+        check(256 << 20 <= size < 600 << 20, f"the VMM reports {size} bytes for a limit of 256 MiB")
 
 
 @case(needs=("tiny",), timeout=150, clean=True)
