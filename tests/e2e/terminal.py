@@ -18,6 +18,7 @@ class Terminal:
     def __init__(self, argv, rows=24, cols=80, **keys):
         self.master, slave = pty.openpty()
         self.resize(rows, cols)
+        self.settings = termios.tcgetattr(self.master)  # before anybody has changed them
         self.process = subprocess.Popen(argv, stdin=slave, stdout=slave, stderr=slave, close_fds=True,
                                         start_new_session=True,
                                         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0), **keys)

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """stop, kill, pause, wait, signals to init, OOM, clocks: the life of a container between start and end."""
 import os
-import signal
 import subprocess
 import time
 
 from driver import resident_bytes
-from e2e import case, check, equal, holds, main, quick, wait_for
+from e2e import case, check, equal, main, quick, wait_for
+from watcher import Watcher
 
 
 @case(needs=("tiny",), timeout=150, clean=True)
@@ -15,8 +15,8 @@ def stop_is_polite_first(t):
     t.start("polite", "sh", "-c", "trap 'echo bye > /dev/stdout; exit 5' TERM; echo ready; while :; do sleep 0.1; done")
     wait_for(lambda: t.cchv("logs", "polite", code=0).text == "ready\n", 20, "the trap is set")
     start = time.monotonic()
-    t.cchv("stop", "-t", "20", "polite", code=0, timeout=60)
-    check(time.monotonic() - start < 15, "stop waited although the process had ended")
+    t.cchv("stop", "-t", "60", "polite", code=0, timeout=90)
+    check(time.monotonic() - start < 40, "stop waited although the process had ended")
     state = t.cchv.state_of("polite")
     equal((state["Status"], state["ExitCode"]), ("exited", 5), "state")
     equal(t.cchv("logs", "polite", code=0).text, "ready\nbye\n", "log")
@@ -85,10 +85,17 @@ def pause_and_unpause(t):
     t.start("pausing", "probe", "count", "50", "/count")
     t.cchv("pause", "pausing", code=0)
     equal(t.cchv.state_of("pausing")["Status"], "paused", "state")
-    before = t.cchv("logs", "pausing", code=0).lines[-1]
+    seen = [None, t.cchv("logs", "pausing", code=0).lines[-1]]
+
+    def still():  # what was on its way when the VM stopped may still arrive
+        time.sleep(0.5)  # ten numbers of one that runs
+        seen.append(t.cchv("logs", "pausing", code=0).lines[-1])
+        return seen[-1] == seen[-2]
+    wait_for(still, 20, "no number comes from a paused container")
+    before = seen[-1]
     time.sleep(1.5)
     after = t.cchv("logs", "pausing", code=0).lines[-1]
-    check(int(after) - int(before) <= 2, f"it counted from {before} to {after} while paused")
+    equal(after, before, "the last number of a paused container")
     t.cchv("unpause", "pausing", code=0)
     equal(t.cchv.state_of("pausing")["Status"], "running", "state")
     wait_for(lambda: int(t.cchv("logs", "pausing", code=0).lines[-1]) > int(after) + 5, 20, "it counts again")
@@ -116,15 +123,12 @@ def waiters_hear_of_the_end_at_once(t):
 def memory_limit_of_an_exec(t):
     """The kernel kills for the container's limit: the process that did it, with 137 and an event; the rest goes on."""
     t.start("small", "sleep", "1000", options=("--memory", "128m"))
-    events = t.cchv.popen("events", "--format", "json", "small")
-    time.sleep(1)
+    watcher = Watcher(t.cchv, "small", ready="small")
     done = t.cchv("exec", "small", "probe", "touch", 400 << 20, timeout=90)
     equal(done.code, 137, f"400 MiB under a limit of 128 MiB: {done!r}")
     equal(t.cchv.exec("small", "echo", "on").out, b"on\n", "the container goes on")
-    time.sleep(1)
-    events.send_signal(signal.SIGTERM)
-    text = events.communicate(timeout=20)[0].decode()
-    holds(text.lower(), "oom")
+    watcher.until(lambda e: e["type"] == "container_oom", "out of memory")
+    watcher.end()
 
 
 @case(needs=("tiny",), timeout=200)
@@ -155,8 +159,9 @@ def idle_vm_takes_little(t):
 
 @case(needs=("box",), timeout=120)
 def clock_and_randomness(t):
+    before = time.time()
     inside = int(t.cchv.exec("box", "date", "+%s").text)
-    check(abs(inside - time.time()) <= 2, f"the guest's clock is off by {inside - time.time():.1f} s")
+    check(before - 2 <= inside <= time.time() + 2, f"the guest's clock is off by {inside - time.time():.1f} s")
     ms, first = t.cchv.exec("box", "probe", "random").text.split()
     check(int(ms) < 1000, f"randomness after {ms} ms")
     check(first != t.cchv.exec("box", "probe", "random").text.split()[1], "the same bytes twice")

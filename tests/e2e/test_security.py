@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a hostile guest, another user of the host, or a careless caller must not get."""
 import os
-import signal
+import socket
 import stat
 import subprocess
 import time
 
-from driver import alive, children, command_of, link, pids, resident_bytes
-from e2e import FULL, case, check, equal, holds, main, quick, wait_for
+from driver import children, command_of, link, pids
+from e2e import case, check, equal, holds, main, quick, wait_for
 
 CANARY = "s3cr3t-canary-91"
 
@@ -47,8 +47,8 @@ def modes_whatever_the_umask(t):
 def secrets_stay_secret(t):
     name = t.forget_at_end("secret")
     t.cchv("--debug", "run", "-d", "--name", name, "-e", f"SECRET={CANARY}", "tiny", "sleep", "1000", code=0, timeout=90)
-    process = t.cchv.popen("exec", "-e", f"TOKEN={CANARY}", name, "sleep", "5")
-    time.sleep(1)
+    process = t.cchv.popen("exec", "-e", f"TOKEN={CANARY}", name, "sh", "-c", "echo ready; exec sleep 1000")
+    equal(process.stdout.readline(), b"ready\n", "the exec runs")
     for pid in pids():
         if pid != process.pid and CANARY.encode() in command_of(pid):
             raise AssertionError(f"in the command line of {command_of(pid)[:200]!r}")
@@ -98,7 +98,7 @@ def vsock_is_closed_to_containers(t):
 def container_is_confined(t):
     script = ("grep -E '^(CapBnd|CapEff|NoNewPrivs|Seccomp):' /proc/self/status; "
               "mknod /tmp/dev b 254 0 && echo made; head -c 1 /tmp/dev > /dev/null && echo read; "
-              "mount -t tmpfs x /mnt 2>/dev/null && echo mounted; echo h > /proc/sys/kernel/hostname && echo sysctl; "
+              "mount -t tmpfs x /var 2>/dev/null && echo mounted; echo h > /proc/sys/kernel/hostname && echo sysctl; "
               "echo b > /proc/sysrq-trigger && echo sysrq; ls /proc/1/root/ > /dev/null; "
               "touch /proc/kcore && echo kcore; cat /proc/kcore 2>/dev/null | head -c 1 | wc -c; "
               "echo +cpu > /sys/fs/cgroup/cgroup.subtree_control && echo cgroup; probe reboot restart")
@@ -132,16 +132,36 @@ def console_flood_is_bounded(t):
     check(size < 16 << 20, f"logs of {size} bytes")
 
 
-@case(needs=("box",), timeout=120)
+@case(needs=("tiny",), timeout=120)
 def stranger_at_the_sockets(t):
     """Another user of the host reaches none of a VM's sockets."""
     script = ("import os, socket, sys\nos.setgid(65534); os.setuid(65534)\nfor p in sys.argv[1:]:\n"
               " s = socket.socket(socket.AF_UNIX)\n try:\n  s.connect(p); print('connected', p)\n"
               " except PermissionError: pass\n except OSError as e: print(e, p)\n")
-    sockets = [p for p in all_files(t.run) if stat.S_ISSOCK(os.lstat(p).st_mode)]
-    check(len(sockets) >= 2, f"sockets: {sockets}")
-    done = subprocess.run(["python3", "-c", script, *sockets], capture_output=True, text=True, cwd="/")
-    equal(done.stdout + done.stderr, "", "what another user could do")
+    # Below directories that all may enter, so that what keeps the stranger out is ours and not the test's.
+    base = t.dir("public")
+    for path in (t.work, os.path.dirname(base), base):
+        os.chmod(path, 0o755)
+    probe = os.path.join(base, "probe")
+    with socket.socket(socket.AF_UNIX) as open_to_all:
+        open_to_all.bind(probe)
+        open_to_all.listen()
+        os.chmod(probe, 0o777)
+        done = subprocess.run(["python3", "-c", script, probe], capture_output=True, text=True, cwd="/")
+        equal(done.stdout + done.stderr, f"connected {probe}\n", "a socket for everybody")
+    other = t.cchv.with_dirs(run=base + "/run")
+    other("run", "-d", "--name", "stranger", "tiny", "sleep", "1000", code=0, timeout=90)
+    try:
+        sockets = [p for p in all_files(base + "/run") if stat.S_ISSOCK(os.lstat(p).st_mode)]
+        check(len(sockets) >= 3, f"sockets: {sockets}")
+        done = subprocess.run(["python3", "-c", script, *sockets], capture_output=True, text=True, cwd="/")
+        equal(done.stdout + done.stderr, "", "what another user could do")
+        # Were the directories open, the sockets themselves still are not.
+        for path in sockets:
+            equal(os.lstat(path).st_mode & 0o077, 0, f"mode of {path}")
+    finally:
+        other("rm", "-f", "stranger", timeout=60)
+        os.chmod(t.work, 0o700)
 
 
 @case(needs=("tiny",), timeout=120)
@@ -167,7 +187,12 @@ def idle_is_idle(t):
             with open(f"/proc/{pid}/task/{task}/status", encoding="ascii") as file:
                 total += sum(int(line.split()[1]) for line in file if "ctxt_switches" in line)
         return total
-    time.sleep(1)
+
+    def settled():  # what the start, or the case before, has left to do is done
+        first = [switches(pid) for pid in pids_]
+        time.sleep(1)
+        return first == [switches(pid) for pid in pids_]
+    wait_for(settled, 30, "a second without a wake-up")
     before = [switches(pid) for pid in pids_]
     time.sleep(quick(4, 10))
     after = [switches(pid) for pid in pids_]

@@ -4,7 +4,6 @@
 import signal
 import subprocess
 import termios
-import time
 
 from e2e import case, check, equal, holds, main, quick, wait_for
 from terminal import Terminal
@@ -94,10 +93,12 @@ def end_of_input_on_a_terminal(t):
 
 @case(needs=("box",))
 def the_callers_terminal_is_given_back(t):
-    terminal = on_terminal(t.cchv, "exec", "-it", "box", "true")
-    before = termios.tcgetattr(terminal.master)
+    terminal = on_terminal(t.cchv, "exec", "-it", "box", "sh", "-c", "echo ready; read x")
+    terminal.until(b"ready")
+    check(termios.tcgetattr(terminal.master)[:4] != terminal.settings[:4], "the terminal is not raw meanwhile")
+    terminal.send(b"\n")
     terminal.process.wait(30)
-    equal(termios.tcgetattr(terminal.master)[:4], before[:4], "its settings after the command")
+    equal(termios.tcgetattr(terminal.master)[:4], terminal.settings[:4], "its settings after the command")
     terminal.end()
 
 
@@ -122,11 +123,9 @@ def detach_and_attach_without_a_gap(t):
             client = t.cchv.popen("attach", name)
             seen = [int(client.stdout.readline()) for _ in range(10)]
             if round % 2:
-                client.send_signal(signal.SIGKILL)
-            else:
                 client.kill()
-            client.wait()
-            client.stdout.close()
+            client.stdout.close()  # a client that was not killed ends when nobody reads what it says
+            client.wait(30)
             check(seen == list(range(seen[0], seen[0] + 10)), f"numbers of round {round}: {seen}")
             check(seen[0] > last, f"round {round} begins with {seen[0]} after {last}")
             last = seen[-1]
@@ -159,14 +158,18 @@ def detach_keys(t):
 
 @case(needs=("tiny",), timeout=120)
 def attached_clients_see_the_end(t):
-    t.start("ending", "sh", "-c", "read x; echo last words; exit 23", options=("-i",))
+    t.start("ending", "sh", "-c", "while :; do echo tick; sleep 0.1; done & read x; kill $!; echo last words; exit 23",
+            options=("-i",))
     clients = [t.cchv.popen("attach", "--no-stdin", "ending") for _ in range(3)]
     writer = t.cchv.popen("attach", "ending", stdin=subprocess.PIPE)
-    time.sleep(1)
+    for client in clients + [writer]:
+        equal(client.stdout.readline(), b"tick\n", "what an attached client sees first")
     writer.stdin.write(b"go\n")
     writer.stdin.close()
     for client in clients + [writer]:
-        equal((client.wait(40), client.stdout.read()), (23, b"last words\n"), "code and output of an attached client")
+        lines = client.communicate(timeout=40)[0].split(b"\n")
+        equal((client.returncode, set(lines[:-2]) - {b"tick"}, lines[-2:]), (23, set(), [b"last words", b""]),
+              "code and output of an attached client")
 
 
 if __name__ == "__main__":
