@@ -167,8 +167,10 @@ int cchv_ctx_set_log_fd(cchv_ctx *ctx, int max_level, int fd);
  *
  * Names: "vmm" (which one is used, and why), "kvm", "cpu", "kernel", "initramfs", "runtime_dir",
  * "state_dir", "libcurl", "cloud-hypervisor", "cchv-qemu", "qemu", "virtiofsd", "mkfs.erofs", "mkfs.ext4",
- * "umoci", "skopeo". VMs can start where "vmm", "kernel", "initramfs", "runtime_dir", "state_dir" and
- * "libcurl" are not CCHV_FINDING_MISSING.
+ * "umoci", "skopeo". VMs can start where nothing is CCHV_FINDING_MISSING, which only "vmm", "kernel",
+ * "initramfs", "runtime_dir", "state_dir" and "libcurl" can be. What else is not here is
+ * CCHV_FINDING_WARN, with what is lost as its advice: no image can be imported without "mkfs.erofs", but
+ * VMs still run from images that are there.
  *
  * Valid in: always.
  * Threads:  any.

@@ -18,8 +18,8 @@ typedef struct cchv_findings cchv_findings;
 /* Status of a finding. Values are only ever appended. */
 enum cchv_finding {
 	CCHV_FINDING_OK = 0,      /* here, and it works */
-	CCHV_FINDING_WARN = 1,    /* works with a loss, or could not be removed; the text says what and why */
-	CCHV_FINDING_MISSING = 2, /* not here, or not working */
+	CCHV_FINDING_WARN = 1,    /* VMs start, but with a loss, or it could not be removed; the text says why */
+	CCHV_FINDING_MISSING = 2, /* not here or not working, and no VM starts without it */
 	CCHV_FINDING_REMOVED = 3  /* from a prune call: it was there, and it is gone now */
 };
 
