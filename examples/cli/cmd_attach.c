@@ -12,7 +12,9 @@
 static int attach(struct client *c, int with_stdin)
 {
 	struct session s = {
-		.vm = c->vm, .exec = c->init, .tty = c->record->tty, .forward_signals = 1, .stdin_fd = -1
+		.vm = c->vm, .exec = c->init, .tty = c->record->tty, .stdin_fd = -1, .leaves = 1,
+		/* A terminal has its keys for that; that of the caller going away is no end of the container. */
+		.forward_signals = !c->record->tty
 	};
 	int interactive = with_stdin && c->record->interactive, keys, status;
 	cchv_stdio_config *stdio;

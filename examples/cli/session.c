@@ -225,19 +225,25 @@ static int look(struct session *s, int *ret_status, enum session_result *ret_res
 
 enum session_result session_run(struct session *s, int *ret_status)
 {
-	struct pollfd p[3] = { { .fd = cchv_vm_get_fd(s->vm), .events = POLLIN },
+	struct pollfd p[4] = { { .fd = cchv_vm_get_fd(s->vm), .events = POLLIN },
 			       { .fd = signal_fd, .events = POLLIN },
-			       { .fd = s->detachable ? STDIN_FILENO : -1, .events = POLLIN } };
+			       { .fd = s->detachable ? STDIN_FILENO : -1, .events = POLLIN },
+			       /* The end of its reader is told without being asked for. */
+			       { .fd = s->leaves ? STDOUT_FILENO : -1, .events = 0 } };
 	enum session_result result;
 	int held = 0, open = 1;
 
 	while (!look(s, ret_status, &result)) {
 		cchv_event *event;
 
-		if (poll(p, 3, -1) < 0 && errno != EINTR) {
+		if (poll(p, 4, -1) < 0 && errno != EINTR) {
 			*ret_status = fail("poll: %m");
 			return SESSION_FAILED;
 		}
+		if (p[3].revents & (POLLERR | POLLHUP))
+			die_of(SIGPIPE);
+		if (p[3].revents)
+			p[3].fd = -1; /* not open at all: nobody was meant to read */
 		if (p[1].revents)
 			take_signals(s);
 		if (p[2].revents && pass_keys(s, &held, &open))

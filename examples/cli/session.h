@@ -15,6 +15,7 @@ struct session {
 	int forward_signals; /* without a terminal: SIGTERM and the like go to the process */
 	int detachable;      /* ctrl-p ctrl-q leaves; stdin is then pumped here */
 	int stdin_fd;        /* the stream's socket with detachable, else -1 */
+	int leaves;          /* without a reader of its output the command is of no use: it ends as by SIGPIPE */
 };
 
 /* Raw mode for stdin when it is a terminal, and block the signals that the loop reads. Before the start. */

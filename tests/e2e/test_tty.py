@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Terminals: size from the first byte, resizing, raw bytes, keys, detach and attach."""
+import os
 import signal
 import subprocess
 import termios
@@ -124,8 +125,9 @@ def detach_and_attach_without_a_gap(t):
             seen = [int(client.stdout.readline()) for _ in range(10)]
             if round % 2:
                 client.kill()
-            client.stdout.close()  # a client that was not killed ends when nobody reads what it says
-            client.wait(30)
+            client.stdout.close()
+            # A client that was not killed ends of itself when nobody reads what it says.
+            equal(client.wait(30), -signal.SIGKILL if round % 2 else -signal.SIGPIPE, "end of a client")
             check(seen == list(range(seen[0], seen[0] + 10)), f"numbers of round {round}: {seen}")
             check(seen[0] > last, f"round {round} begins with {seen[0]} after {last}")
             last = seen[-1]
@@ -148,6 +150,12 @@ def detach_keys(t):
     equal(terminal.end(), 0, "code of a detached attach")
     equal(t.cchv.state_of("keys")["Status"], "running", "state after detaching")
     terminal = on_terminal(t.cchv, "attach", "keys")
+    terminal.send(b"here\n")
+    terminal.until(b"got here")
+    os.close(terminal.master)  # the window is closed
+    check(terminal.process.wait(30) in (-signal.SIGHUP, -signal.SIGPIPE), "the end of an attach without a terminal")
+    equal(t.cchv.state_of("keys")["Status"], "running", "state after the terminal went away")
+    terminal = on_terminal(t.cchv, "attach", "keys")
     terminal.send(b"two\n")
     terminal.until(b"got two")
     check(b"got one" not in terminal.seen, "output of before came again")
@@ -167,8 +175,8 @@ def attached_clients_see_the_end(t):
     writer.stdin.write(b"go\n")
     writer.stdin.close()
     for client in clients + [writer]:
-        lines = client.communicate(timeout=40)[0].split(b"\n")
-        equal((client.returncode, set(lines[:-2]) - {b"tick"}, lines[-2:]), (23, set(), [b"last words", b""]),
+        lines = client.stdout.read().split(b"\n")
+        equal((client.wait(40), set(lines[:-2]) - {b"tick"}, lines[-2:]), (23, set(), [b"last words", b""]),
               "code and output of an attached client")
 
 
