@@ -83,6 +83,7 @@ def signals_by_name(t):
 @case(needs=("tiny",), timeout=200)
 def pause_and_unpause(t):
     t.start("pausing", "probe", "count", "50", "/count")
+    wait_for(lambda: t.cchv("logs", "pausing", code=0).lines, 20, "the first number")
     t.cchv("pause", "pausing", code=0)
     equal(t.cchv.state_of("pausing")["Status"], "paused", "state")
     seen = [None, t.cchv("logs", "pausing", code=0).lines[-1]]
