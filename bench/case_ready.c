@@ -34,7 +34,7 @@ static int bare(const char *kernel, const char *initrd, const char *cmdline, dou
 				     "-accel",
 				     "tcg,thread=multi",
 				     "-cpu",
-				     "max",
+				     "max,-erms,-fsrm", /* as cchv-qemu has it */
 				     "-nodefaults",
 				     "-no-user-config",
 				     "-display",

@@ -23,7 +23,7 @@ def _die_with_parent():
 def cpu_for(qemu):
     """Older QEMUs emulate cmpxchg16b wrongly, and a 6.12 kernel that uses it dies at boot."""
     version = subprocess.run([qemu, "--version"], capture_output=True, text=True, check=True).stdout
-    return "max" if int(re.search(r"version (\d+)", version).group(1)) >= 10 else "max,-cx16"
+    return "max,-erms,-fsrm" if int(re.search(r"version (\d+)", version).group(1)) >= 10 else "max,-erms,-fsrm,-cx16"
 
 
 class Backend:
