@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The helper inside guests, static: true | sleep | switches | echo PORT | source PORT | write BYTES | forkexec N. echo
- * and source say "ready" on stdout when they listen. forkexec prints the nanoseconds of one fork, exec of
- * "true" and wait, as the median of N.
+ * The helper inside guests, static: true | sleep | switches | echo PORT | source PORT | piped PORT | write BYTES |
+ * forkexec N. echo, source and piped say "ready" on stdout when they listen. forkexec prints the nanoseconds of one
+ * fork, exec of "true" and wait, as the median of N.
  */
+#include <fcntl.h>
 #include <linux/vm_sockets.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -69,8 +70,26 @@ static int pour(int fd, uint64_t bytes)
 	return 0;
 }
 
+/* As any program's output that somebody else sends on: through a pipe as large as the agent's. */
+static int pour_piped(int fd, uint64_t bytes)
+{
+	int pipe[2], status;
+	pid_t pid;
+
+	if (pipe2(pipe, O_CLOEXEC) < 0 || fcntl(pipe[0], F_SETPIPE_SZ, 1 << 20) < 0)
+		return 1;
+	pid = fork();
+	if (pid == 0)
+		_exit(pour(pipe[1], bytes));
+	close(pipe[1]);
+	while (splice(pipe[0], NULL, fd, NULL, 256 << 10, SPLICE_F_MOVE) > 0)
+		;
+	close(pipe[0]);
+	return waitpid(pid, &status, 0) < 0 || status;
+}
+
 /* The peer's first line says how many bytes it wants. */
-static int serve_source(const char *port)
+static int serve_source(const char *port, int (*how)(int fd, uint64_t bytes))
 {
 	int listener = listen_on(port), fd;
 	char line[32];
@@ -80,7 +99,7 @@ static int serve_source(const char *port)
 
 		if (n > 0) {
 			line[n] = '\0';
-			pour(fd, strtoull(line, NULL, 10));
+			how(fd, strtoull(line, NULL, 10));
 			shutdown(fd, SHUT_WR);
 			/* The receiver closes first. */
 			while (read(fd, line, sizeof(line)) > 0)
@@ -149,7 +168,9 @@ int main(int argc, char **argv)
 	if (strcmp(argv[1], "echo") == 0)
 		return serve_echo(argv[2]);
 	if (strcmp(argv[1], "source") == 0)
-		return serve_source(argv[2]);
+		return serve_source(argv[2], pour);
+	if (strcmp(argv[1], "piped") == 0)
+		return serve_source(argv[2], pour_piped);
 	if (strcmp(argv[1], "write") == 0)
 		return pour(1, strtoull(argv[2], NULL, 10));
 	if (strcmp(argv[1], "forkexec") == 0)

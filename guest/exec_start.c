@@ -55,6 +55,12 @@ enum exec_stream exec_offer_stream(struct agent *agent, const char *container, c
 	return EXEC_STREAM_TAKEN;
 }
 
+/*
+ * What a process may be ahead of its connection, charged to its container. 64 MiB of stdout cost an emulated guest's
+ * host 119 ticks with the usual 64 KiB, 107 with 256 KiB, 76 with this.
+ */
+#define STREAM_PIPE_SIZE (1 << 20)
+
 /* A pipe for a stream that was announced, else /dev/null. child_fd is the process's end. */
 static int open_one(struct exec_stream_end *end, enum stream_name name, int *child_fd, const char **kind,
                     cchv_error **err)
@@ -67,6 +73,9 @@ static int open_one(struct exec_stream_end *end, enum stream_name name, int *chi
 	}
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return fail(kind, err, "stream", errno, "pipe");
+	/* A wish: the fewer turns the writer and we take, the less a byte costs. Stderr is for a few words. */
+	if (name != STREAM_STDERR)
+		fcntl(fds[ours], F_SETPIPE_SZ, STREAM_PIPE_SIZE);
 	end->ours = fds[ours];
 	*child_fd = fds[!ours];
 	agent_make_private(&end->ours);
