@@ -216,7 +216,8 @@ static int add_address(const struct interface *i, const char *text, const char *
 struct route {
 	struct net_address destination, gateway, source;
 	int has_destination, has_gateway, has_source;
-	uint32_t metric;
+	uint32_t metric, mtu;
+	int is_onlink; /* the gateway is reached through the interface, whatever the addresses say */
 	int scope; /* -1: what fits */
 };
 
@@ -272,10 +273,25 @@ static int parse_route(const struct json *item, const char *where, struct route 
 	if (r >= 0)
 		r = field_u32(item, where, "metric", &route->metric, err);
 	if (r >= 0)
+		r = field_u32(item, where, "mtu", &route->mtu, err);
+	if (r >= 0)
+		r = field_bool(item, where, "onlink", &route->is_onlink, err);
+	if (r >= 0)
 		r = parse_scope(item, where, &route->scope, err);
 	if (r >= 0 && !route->has_destination && !route->has_gateway && !json_get(item, "destination"))
 		return field_bad(where, "", err, "neither destination nor gateway");
 	return r < 0 ? r : CCHV_OK;
+}
+
+/* RTA_METRICS holds attributes of its own. */
+static void put_route_mtu(struct netlink_message *message, uint32_t mtu)
+{
+	struct {
+		struct rtattr header;
+		uint32_t value;
+	} metric = { { sizeof(metric), RTAX_MTU }, mtu };
+
+	netlink_put(message, RTA_METRICS, &metric, sizeof(metric));
 }
 
 static int add_route(const struct interface *i, const struct route *route, const char *where,
@@ -295,6 +311,8 @@ static int add_route(const struct interface *i, const struct route *route, const
 	                           : route->has_gateway         ? RT_SCOPE_UNIVERSE
 	                           : body.rtm_family == AF_INET ? RT_SCOPE_LINK
 	                                                        : RT_SCOPE_UNIVERSE);
+	if (route->is_onlink && route->has_gateway)
+		body.rtm_flags |= RTNH_F_ONLINK;
 	netlink_begin(&message, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE, &body, sizeof(body));
 	netlink_put_u32(&message, RTA_OIF, (uint32_t)i->index);
 	if (body.rtm_dst_len)
@@ -305,6 +323,8 @@ static int add_route(const struct interface *i, const struct route *route, const
 		netlink_put(&message, RTA_PREFSRC, route->source.bytes, route->source.len);
 	if (route->metric)
 		netlink_put_u32(&message, RTA_PRIORITY, route->metric);
+	if (route->mtu)
+		put_route_mtu(&message, route->mtu);
 	if (netlink_talk(i->netlink, &message) < 0)
 		return err_set(err, CCHV_ERR_SYSTEM, errno, "%s of '%s'", where, i->name);
 	return CCHV_OK;

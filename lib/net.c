@@ -247,6 +247,45 @@ CCHV_API int cchv_net_config_add_route(cchv_net_config *config, const char *dest
 	return list_append(&config->routes, steal(&route));
 }
 
+/* Setters of the route that was added last. */
+static struct json *last_route(cchv_net_config *config)
+{
+	size_t count = config ? json_count(config->routes) : 0;
+
+	return count ? json_edit_at(config->routes, count - 1) : NULL;
+}
+
+CCHV_API int cchv_net_config_set_route_source(cchv_net_config *config, const char *ip)
+{
+	struct json *route = last_route(config);
+
+	if (!config || ip_family(ip) < 0)
+		return CCHV_ERR_INVALID;
+	if (!route)
+		return CCHV_ERR_STATE;
+	if (ip_family(ip) != cidr_family(json_as_string(json_get(route, "destination"))))
+		return CCHV_ERR_INVALID;
+	return json_set_string(route, "source", ip);
+}
+
+CCHV_API int cchv_net_config_set_route_mtu(cchv_net_config *config, uint32_t mtu)
+{
+	struct json *route = last_route(config);
+
+	if (!config || mtu < 68 || mtu > 65535)
+		return CCHV_ERR_INVALID;
+	return route ? json_set_u64(route, "mtu", mtu) : CCHV_ERR_STATE;
+}
+
+CCHV_API int cchv_net_config_set_route_onlink(cchv_net_config *config, int onlink)
+{
+	struct json *route = last_route(config);
+
+	if (!config || onlink < 0 || onlink > 1)
+		return CCHV_ERR_INVALID;
+	return route ? json_set_bool(route, "onlink", onlink) : CCHV_ERR_STATE;
+}
+
 CCHV_API int cchv_net_config_add_neighbour(cchv_net_config *config, const char *ip, const char *mac)
 {
 	cleanup_json struct json *neighbour = NULL;

@@ -298,6 +298,46 @@ int cchv_net_config_add_route(cchv_net_config *config, const char *destination, 
 			      uint32_t metric);
 
 /**
+ * cchv_net_config_set_route_source() - set the source address of the route that was added last
+ * @config: the network device's settings
+ * @ip:     an address of the interface, of the same family as the route
+ *
+ * Valid in: always.
+ * Threads:  one at a time per config.
+ * Since:    0.1
+ *
+ * Return: CCHV_OK, CCHV_ERR_INVALID, CCHV_ERR_NOMEM; CCHV_ERR_STATE when there is no route yet.
+ */
+int cchv_net_config_set_route_source(cchv_net_config *config, const char *ip);
+
+/**
+ * cchv_net_config_set_route_mtu() - set the MTU of the route that was added last
+ * @config: the network device's settings
+ * @mtu:    bytes, 68 to 65535; by default the interface's own
+ *
+ * Valid in: always.
+ * Threads:  one at a time per config.
+ * Since:    0.1
+ *
+ * Return: CCHV_OK, CCHV_ERR_INVALID, CCHV_ERR_NOMEM; CCHV_ERR_STATE when there is no route yet.
+ */
+int cchv_net_config_set_route_mtu(cchv_net_config *config, uint32_t mtu);
+
+/**
+ * cchv_net_config_set_route_onlink() - say that the last route's gateway is on the link
+ * @config: the network device's settings
+ * @onlink: 1: the gateway is reached through the interface, whether or not one of its addresses
+ *          says so; 0 (the default)
+ *
+ * Valid in: always.
+ * Threads:  one at a time per config.
+ * Since:    0.1
+ *
+ * Return: CCHV_OK, CCHV_ERR_INVALID, CCHV_ERR_NOMEM; CCHV_ERR_STATE when there is no route yet.
+ */
+int cchv_net_config_set_route_onlink(cchv_net_config *config, int onlink);
+
+/**
  * cchv_net_config_add_neighbour() - add a permanent neighbour (ARP or NDP) entry
  * @config: the network device's settings
  * @ip:     IPv4 or IPv6 address

@@ -111,6 +111,11 @@ const struct json *json_at(const struct json *json, size_t index)
 	return json && index < json->count ? json->items[index].value : NULL;
 }
 
+struct json *json_edit_at(struct json *container, size_t index)
+{
+	return container && index < container->count ? container->items[index].value : NULL;
+}
+
 const char *json_key_at(const struct json *object, size_t index)
 {
 	return object && index < object->count ? object->items[index].key : NULL;

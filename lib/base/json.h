@@ -64,6 +64,7 @@ int json_set(struct json *object, const char *key, struct json *child);
 int json_append(struct json *array, struct json *child);
 /* The member, to change it: made (an empty object or array) where it is absent. NULL: no memory, or another type. */
 struct json *json_edit(struct json *object, const char *key, enum json_type type);
+struct json *json_edit_at(struct json *container, size_t index); /* NULL: no such place */
 int json_remove_at(struct json *container, size_t index); /* 1 removed, 0: no such place */
 int json_remove(struct json *object, const char *key);  /* 1 removed, 0 was absent */
 int json_set_u64(struct json *object, const char *key, uint64_t value);

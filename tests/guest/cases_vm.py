@@ -196,7 +196,9 @@ def case_network(place):
     call = place.agent.call
     equal(call("net.configure", mac=place.MAC, name="eth0", mtu=1400, addresses=["10.9.8.7/24", "fd00:9::7/64"],
                routes=[{"destination": "default", "gateway": "10.9.8.1", "metric": 7},
-                       {"destination": "192.0.2.0/24", "scope": "link"}, {"destination": "::/0", "gateway": "fd00:9::1"}],
+                       {"destination": "192.0.2.0/24", "scope": "link"}, {"destination": "::/0", "gateway": "fd00:9::1"},
+                       {"destination": "198.51.100.0/24", "gateway": "169.254.1.1", "onlink": True, "mtu": 1300,
+                        "source": "10.9.8.7"}],
                neighbours=[{"address": "10.9.8.1", "mac": "02:00:00:00:00:01"}]), {"name": "eth0"})
     with place.container() as c:
         def shown():
@@ -204,9 +206,10 @@ def case_network(place):
         first = shown()
         for part in ("inet 10.9.8.7/24 brd 10.9.8.255", "inet6 fd00:9::7/64 scope global", "<BROADCAST,MULTICAST,UP,LOWER_UP> mtu 1400",
                      "default via 10.9.8.1 dev eth0  metric 7", "192.0.2.0/24 dev eth0 scope link",
-                     "default via fd00:9::1 dev eth0", "10.9.8.1 dev eth0 lladdr 02:00:00:00:00:01", "1400"):
+                     "default via fd00:9::1 dev eth0", "198.51.100.0/24 via 169.254.1.1 dev eth0  src 10.9.8.7", "10.9.8.1 dev eth0 lladdr 02:00:00:00:00:01", "1400"):
             assert part in first, (part, first)
         assert "tentative" not in first, first
+        equal(c.text("probe", "path_mtu", "198.51.100.9"), "1300\n")
         # Asked again, by the other key: nothing changes.
         equal(call("net.configure", device="0000:00:0d.0", name="eth0", addresses=["10.9.8.7/24"],
                    routes=[{"destination": "default", "gateway": "10.9.8.1", "metric": 7}]), {"name": "eth0"})

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a shell cannot find out about the process that it is: probe QUESTION... prints one answer each. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -121,6 +122,20 @@ static int ask(const char *q)
 	return 0;
 }
 
+/* What the route to an address says. */
+static void path_mtu(const char *address)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(9) };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), mtu = -1;
+	socklen_t len = sizeof(mtu);
+
+	inet_pton(AF_INET, address, &to.sin_addr);
+	if (connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0 || getsockopt(fd, IPPROTO_IP, IP_MTU, &mtu, &len) < 0)
+		answer(-1);
+	else
+		printf("%d\n", mtu);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 3 && strcmp(argv[1], "open") == 0) {
@@ -129,6 +144,10 @@ int main(int argc, char **argv)
 	}
 	if (argc == 3 && strcmp(argv[1], "write") == 0) {
 		answer(open(argv[2], O_WRONLY | O_CREAT, 0600));
+		return 0;
+	}
+	if (argc == 3 && strcmp(argv[1], "path_mtu") == 0) {
+		path_mtu(argv[2]);
 		return 0;
 	}
 	for (int i = 1; i < argc; i++)

@@ -84,6 +84,28 @@ TEST(setters_of_network_devices)
 	cchv_net_config_free(n);
 }
 
+TEST(the_last_route_has_settings)
+{
+	cchv_net_config *n = NULL;
+
+	CHECK_INT(cchv_net_config_new(&n), 0);
+	CHECK_INT(cchv_net_config_set_route_mtu(n, 1400), CCHV_ERR_STATE);
+	CHECK_INT(cchv_net_config_set_route_onlink(n, 1), CCHV_ERR_STATE);
+	CHECK_INT(cchv_net_config_set_route_source(n, "10.0.0.2"), CCHV_ERR_STATE);
+	CHECK_INT(cchv_net_config_add_route(n, "10.1.0.0/16", "10.0.0.1", 5), 0);
+	CHECK_INT(cchv_net_config_add_route(n, "0.0.0.0/0", "169.254.1.1", 0), 0);
+	CHECK_INT(cchv_net_config_set_route_mtu(n, 67), CCHV_ERR_INVALID);
+	CHECK_INT(cchv_net_config_set_route_mtu(n, 1400), 0);
+	CHECK_INT(cchv_net_config_set_route_onlink(n, 2), CCHV_ERR_INVALID);
+	CHECK_INT(cchv_net_config_set_route_onlink(n, 1), 0);
+	CHECK_INT(cchv_net_config_set_route_source(n, "fd00::1"), CCHV_ERR_INVALID);
+	CHECK_INT(cchv_net_config_set_route_source(n, "10.0.0.2"), 0);
+	CHECK(!json_get(json_at(n->routes, 0), "mtu"));
+	CHECK_STR(json_as_string(json_get(json_at(n->routes, 1), "source")), "10.0.0.2");
+	CHECK(json_get(json_at(n->routes, 1), "mtu") && json_get(json_at(n->routes, 1), "onlink"));
+	cchv_net_config_free(n);
+}
+
 TEST(a_copy_is_whole_and_its_own)
 {
 	cchv_vm_config *c = new_config(), *copy = NULL;

@@ -29,7 +29,8 @@ class Disk(_ffi.Handle):
 class Net(_ffi.Handle):
     """A tap of the host as a network device: its name, or its open fds (which are copied).
 
-    addresses are "10.0.0.2/24"; routes are (destination, gateway or None, metric); neighbours are (ip, mac)."""
+    addresses are "10.0.0.2/24"; routes are (destination, gateway or None, metric) and maybe a fourth,
+    a dict of "source", "mtu" and "onlink"; neighbours are (ip, mac)."""
 
     _free = "cchv_net_config_free"
 
@@ -48,8 +49,10 @@ class Net(_ffi.Handle):
             self._set("cchv_net_config_set_queues", queues)
         for address in addresses:
             self._set("cchv_net_config_add_address", _ffi.to_bytes(address))
-        for destination, gateway, metric in routes:
+        for destination, gateway, metric, *more in routes:
             self._set("cchv_net_config_add_route", _ffi.to_bytes(destination), _ffi.to_bytes(gateway), metric)
+            for name, value in (more[0] if more else {}).items():
+                self._set("cchv_net_config_set_route_" + name, _ffi.to_bytes(value) if name == "source" else int(value))
         for ip, neighbour in neighbours:
             self._set("cchv_net_config_add_neighbour", _ffi.to_bytes(ip), _ffi.to_bytes(neighbour))
         for name, values in (("server", dns_servers), ("search", dns_search), ("option", dns_options)):

@@ -123,7 +123,7 @@ class Devices(unittest.TestCase):
 
     def test_net(self):
         cchv.Net(tap="tap0", mac="02:00:00:00:00:01", mtu=1500, queues=2, guest_name="eth7",
-                 addresses=["10.0.0.2/24", "fd00::2/64"], routes=[("0.0.0.0/0", "10.0.0.1", 0), ("::/0", None, 5)],
+                 addresses=["10.0.0.2/24", "fd00::2/64"], routes=[("0.0.0.0/0", "10.0.0.1", 0), ("::/0", None, 5, {"source": "fd00::2", "mtu": 1400, "onlink": True})],
                  neighbours=[("10.0.0.1", "02:00:00:00:00:02")], dns_servers=["10.0.0.1", "fd00::1"],
                  dns_search=["example.org"], dns_options=["ndots:5"]).close()
         for options in ({"tap": ""}, {"tap": "x" * 16}, {"mac": "02:00:00:00:00"}, {"mac": "01:00:00:00:00:01"},
