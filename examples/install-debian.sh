@@ -14,7 +14,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/debian-apt.sh"
 
 build="gcc libc6-dev meson ninja-build pkg-config libyajl-dev libcurl4-openssl-dev uuid-dev libseccomp-dev
-	libhttp-parser-dev cpio xz-utils zstd kmod"
+	libhttp-parser-dev libmnl-dev cpio xz-utils zstd kmod"
 run="libyajl2 libcurl4 libuuid1 libseccomp2 erofs-utils e2fsprogs qemu-system-x86"
 image="mmdebstrap"
 test="python3 bzip2 python3-pycparser g++ busybox-static skopeo umoci docker-registry strace socat jq expect xfsprogs attr libcap2-bin iproute2
