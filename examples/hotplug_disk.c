@@ -10,11 +10,12 @@
 
 #define MINUTE 60000
 
-static void check(int r, cchv_error *err, const char *what)
+/* err by its address: a call and its error stand side by side among the arguments, in no order. */
+static void check(int r, cchv_error **err, const char *what)
 {
 	if (r >= 0)
 		return;
-	fprintf(stderr, "%s: %s\n", what, err ? cchv_error_message(err) : cchv_err_text(r));
+	fprintf(stderr, "%s: %s\n", what, err ? cchv_error_message(*err) : cchv_err_text(r));
 	exit(1);
 }
 
@@ -26,7 +27,7 @@ static void wait_for(cchv_vm *vm, int type)
 	while (!seen) {
 		cchv_event *event;
 
-		check(cchv_vm_poll(vm, MINUTE, &err), err, "poll");
+		check(cchv_vm_poll(vm, MINUTE, &err), &err, "poll");
 		while (cchv_vm_next_event(vm, &event) > 0) {
 			if (cchv_event_get_type(event) == type) {
 				printf("%s %s\n", cchv_event_get_type_name(event),
@@ -53,29 +54,29 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: %s FILE\n", argv[0]);
 		return 2;
 	}
-	check(cchv_ctx_new(&ctx, &err), err, "context");
+	check(cchv_ctx_new(&ctx, &err), &err, "context");
 	if (getenv("CCHV_STATE_DIR"))
 		check(cchv_ctx_set_state_dir(ctx, getenv("CCHV_STATE_DIR")), NULL, "CCHV_STATE_DIR");
 	check(cchv_vm_config_new(&settings), NULL, "settings");
 	check(cchv_vm_config_set_memory(settings, 256 << 20), NULL, "memory");
-	check(cchv_vm_create(ctx, settings, MINUTE, &vm, &err), err, "create the VM");
-	check(cchv_vm_boot(vm, 2 * MINUTE, &err), err, "boot");
+	check(cchv_vm_create(ctx, settings, MINUTE, &vm, &err), &err, "create the VM");
+	check(cchv_vm_boot(vm, 2 * MINUTE, &err), &err, "boot");
 
 	check(cchv_disk_config_new(path, CCHV_DISK_RAW, &disk), NULL, path);
 	check(cchv_disk_config_set_id(disk, "data"), NULL, "id");
 	check(cchv_disk_config_set_serial(disk, "data-0"), NULL, "serial");
-	check(cchv_vm_attach_disk(vm, disk, MINUTE, &err), err, path);
+	check(cchv_vm_attach_disk(vm, disk, MINUTE, &err), &err, path);
 	wait_for(vm, CCHV_EVENT_DEVICE_PLUGGED);
 
 	/* The guest's kernel has looked for a partition table by now. */
-	check(cchv_vm_get_counters(vm, MINUTE, &counters, &err), err, "counters");
-	if (cchv_stats_find(counters, "data.read_ops", &reads) == CCHV_OK)
+	check(cchv_vm_get_counters(vm, MINUTE, &counters, &err), &err, "counters");
+	if (cchv_stats_find(counters, "disk.data.read_ops", &reads) == CCHV_OK)
 		printf("the guest has read from it %s\n", reads > 0 ? "already" : "not yet");
 	cchv_stats_free(counters);
 
-	check(cchv_vm_detach(vm, "data", MINUTE, &err), err, "detach");
+	check(cchv_vm_detach(vm, "data", MINUTE, &err), &err, "detach");
 	wait_for(vm, CCHV_EVENT_DEVICE_REMOVED);
-	check(cchv_vm_shutdown(vm, MINUTE, &err), err, "shut down");
+	check(cchv_vm_shutdown(vm, MINUTE, &err), &err, "shut down");
 
 	cchv_disk_config_free(disk);
 	cchv_vm_config_free(settings);

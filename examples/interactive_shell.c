@@ -28,11 +28,12 @@ static void restore(void)
 	tcsetattr(STDIN_FILENO, TCSADRAIN, &saved);
 }
 
-static void check(int r, cchv_error *err, const char *what)
+/* err by its address: a call and its error stand side by side among the arguments, in no order. */
+static void check(int r, cchv_error **err, const char *what)
 {
 	if (r >= 0)
 		return;
-	fprintf(stderr, "%s: %s\r\n", what, err ? cchv_error_message(err) : cchv_err_text(r));
+	fprintf(stderr, "%s: %s\r\n", what, err ? cchv_error_message(*err) : cchv_err_text(r));
 	exit(125);
 }
 
@@ -53,12 +54,12 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage, on a terminal: %s VM [SHELL]\n", argv[0]);
 		return 2;
 	}
-	check(cchv_ctx_new(&ctx, &err), err, "context");
+	check(cchv_ctx_new(&ctx, &err), &err, "context");
 	if (getenv("CCHV_STATE_DIR"))
 		check(cchv_ctx_set_state_dir(ctx, getenv("CCHV_STATE_DIR")), NULL, "CCHV_STATE_DIR");
 	if (getenv("CCHV_RUNTIME_DIR"))
 		check(cchv_ctx_set_runtime_dir(ctx, getenv("CCHV_RUNTIME_DIR")), NULL, "CCHV_RUNTIME_DIR");
-	check(cchv_vm_open(ctx, argv[1], &vm, &err), err, argv[1]);
+	check(cchv_vm_open(ctx, argv[1], &vm, &err), &err, argv[1]);
 
 	ioctl(STDIN_FILENO, TIOCGWINSZ, &size);
 	check(cchv_stdio_config_new(&stdio), NULL, "streams");
@@ -74,7 +75,7 @@ int main(int argc, char **argv)
 	cfmakeraw(&raw);
 	atexit(restore);
 	tcsetattr(STDIN_FILENO, TCSADRAIN, &raw);
-	check(cchv_vm_exec(vm, settings, MINUTE, &shell, &err), err, "shell");
+	check(cchv_vm_exec(vm, settings, MINUTE, &shell, &err), &err, "shell");
 
 	/* A signal ends the poll; a new size is passed on, and the VM is served. */
 	while ((r = cchv_exec_wait(shell, 0, &code, &sig, &err)) == CCHV_ERR_TIMEOUT) {
@@ -86,11 +87,11 @@ int main(int argc, char **argv)
 		if (resized && ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0)
 			cchv_exec_resize_tty(shell, size.ws_row, size.ws_col, 1000, NULL);
 		resized = 0;
-		check(cchv_vm_dispatch(vm, &err), err, "serve");
+		check(cchv_vm_dispatch(vm, &err), &err, "serve");
 		while (cchv_vm_next_event(vm, &event) > 0)
 			cchv_event_free(event);
 	}
-	check(r, err, "wait");
+	check(r, &err, "wait");
 	cchv_exec_free(shell);
 	cchv_exec_config_free(settings);
 	cchv_stdio_config_free(stdio);

@@ -11,12 +11,13 @@
 
 #define MINUTE 60000
 
-static void check(int r, cchv_error *err, const char *what)
+/* err by its address: a call and its error stand side by side among the arguments, in no order. */
+static void check(int r, cchv_error **err, const char *what)
 {
 	if (r >= 0)
 		return;
-	fprintf(stderr, "%s: %s\n", what, err ? cchv_error_message(err) : cchv_err_text(r));
-	cchv_error_free(err);
+	fprintf(stderr, "%s: %s\n", what, err ? cchv_error_message(*err) : cchv_err_text(r));
+	cchv_error_free(err ? *err : NULL);
 	exit(125);
 }
 
@@ -28,8 +29,8 @@ static cchv_container *prepare(cchv_ctx *ctx, char **argv, cchv_vm **ret_vm)
 	cchv_error *err;
 	cchv_image *image;
 
-	check(cchv_image_open(ctx, argv[1], &image, &err), err, argv[1]);
-	check(cchv_container_config_new_from_image("hello", image, &settings, &err), err, "settings");
+	check(cchv_image_open(ctx, argv[1], &image, &err), &err, argv[1]);
+	check(cchv_container_config_new_from_image("hello", image, &settings, &err), &err, "settings");
 	check(cchv_container_config_clear_args(settings), NULL, "arguments");
 	for (char **arg = argv + 2; *arg; arg++)
 		check(cchv_container_config_add_arg(settings, *arg), NULL, "arguments");
@@ -40,10 +41,10 @@ static cchv_container *prepare(cchv_ctx *ctx, char **argv, cchv_vm **ret_vm)
 	check(cchv_vm_config_set_memory(vm_settings, 256 << 20), NULL, "memory");
 
 	/* A container that is made before the boot has its devices from the start: the quickest way. */
-	check(cchv_vm_create(ctx, vm_settings, MINUTE, ret_vm, &err), err, "create the VM");
-	check(cchv_container_create(*ret_vm, settings, MINUTE, &container, &err), err,
+	check(cchv_vm_create(ctx, vm_settings, MINUTE, ret_vm, &err), &err, "create the VM");
+	check(cchv_container_create(*ret_vm, settings, MINUTE, &container, &err), &err,
 	      "create the container");
-	check(cchv_vm_boot(*ret_vm, 2 * MINUTE, &err), err, "boot");
+	check(cchv_vm_boot(*ret_vm, 2 * MINUTE, &err), &err, "boot");
 
 	cchv_vm_config_free(vm_settings);
 	cchv_container_config_free(settings);
@@ -67,7 +68,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: %s IMAGE COMMAND [ARG...]\n", argv[0]);
 		return 2;
 	}
-	check(cchv_ctx_new(&ctx, &err), err, "context");
+	check(cchv_ctx_new(&ctx, &err), &err, "context");
 	if (getenv("CCHV_STATE_DIR"))
 		check(cchv_ctx_set_state_dir(ctx, getenv("CCHV_STATE_DIR")), NULL, "CCHV_STATE_DIR");
 	if (getenv("CCHV_RUNTIME_DIR"))
@@ -77,15 +78,16 @@ int main(int argc, char **argv)
 	check(cchv_stdio_config_new(&stdio), NULL, "streams");
 	check(cchv_stdio_config_set_pipe(stdio, CCHV_STDOUT), NULL, "stdout");
 	check(cchv_stdio_config_set_fd(stdio, CCHV_STDERR, STDERR_FILENO), NULL, "stderr");
-	check(cchv_container_start(container, stdio, MINUTE, &init, &err), err, argv[2]);
-	check(cchv_exec_take_fd(init, CCHV_STDOUT, &fd, &err), err, "stdout");
+	check(cchv_container_start(container, stdio, MINUTE, &init, &err), &err, argv[2]);
+	check(cchv_exec_take_fd(init, CCHV_STDOUT, &fd, &err), &err, "stdout");
 	while ((n = read(fd, data, sizeof(data))) > 0)
 		if (fwrite(data, 1, (size_t)n, stdout) != (size_t)n)
 			break;
 	close(fd);
 
-	check(cchv_exec_wait(init, -1, &code, &sig, &err), err, "wait");
-	check(cchv_vm_shutdown(vm, MINUTE, &err), err, "shut down");
+	check(cchv_exec_wait(init, -1, &code, &sig, &err), &err, "wait");
+	check(cchv_vm_shutdown(vm, MINUTE, &err), &err, "shut down");
+	check(cchv_container_delete(container, MINUTE, &err), &err, "delete the container");
 	cchv_stdio_config_free(stdio);
 	cchv_exec_free(init);
 	cchv_container_free(container);

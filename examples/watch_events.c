@@ -10,15 +10,17 @@
 
 #define MINUTE 60000
 
-static void check(int r, cchv_error *err, const char *what)
+/* err by its address: a call and its error stand side by side among the arguments, in no order. */
+static void check(int r, cchv_error **err, const char *what)
 {
 	if (r >= 0)
 		return;
-	fprintf(stderr, "%s: %s\n", what, err ? cchv_error_message(err) : cchv_err_text(r));
+	fprintf(stderr, "%s: %s\n", what, err ? cchv_error_message(*err) : cchv_err_text(r));
 	exit(1);
 }
 
-static cchv_vm *start(cchv_ctx *ctx, cchv_image *image, const char *id, const char *script)
+static cchv_vm *start(cchv_ctx *ctx, cchv_image *image, const char *id, const char *script,
+		      cchv_container **ret_container)
 {
 	cchv_container_config *settings;
 	cchv_container *container;
@@ -30,19 +32,19 @@ static cchv_vm *start(cchv_ctx *ctx, cchv_image *image, const char *id, const ch
 	check(cchv_vm_config_new(&vm_settings), NULL, "settings");
 	check(cchv_vm_config_set_id(vm_settings, id), NULL, "id");
 	check(cchv_vm_config_set_memory(vm_settings, 256 << 20), NULL, "memory");
-	check(cchv_container_config_new_from_image(id, image, &settings, &err), err, "settings");
+	check(cchv_container_config_new_from_image(id, image, &settings, &err), &err, "settings");
 	check(cchv_container_config_clear_args(settings), NULL, "arguments");
 	check(cchv_container_config_add_arg(settings, "/bin/sh"), NULL, "arguments");
 	check(cchv_container_config_add_arg(settings, "-c"), NULL, "arguments");
 	check(cchv_container_config_add_arg(settings, script), NULL, "arguments");
 	check(cchv_container_config_set_upper(settings, CCHV_UPPER_TMPFS, 0), NULL, "upper layer");
-	check(cchv_vm_create(ctx, vm_settings, MINUTE, &vm, &err), err, id);
-	check(cchv_container_create(vm, settings, MINUTE, &container, &err), err, id);
-	check(cchv_vm_boot(vm, 2 * MINUTE, &err), err, id);
-	check(cchv_container_start(container, NULL, MINUTE, &init, &err), err, id);
+	check(cchv_vm_create(ctx, vm_settings, MINUTE, &vm, &err), &err, id);
+	check(cchv_container_create(vm, settings, MINUTE, &container, &err), &err, id);
+	check(cchv_vm_boot(vm, 2 * MINUTE, &err), &err, id);
+	check(cchv_container_start(container, NULL, MINUTE, &init, &err), &err, id);
 	/* Handles may go before what they stand for: the process runs on. */
 	cchv_exec_free(init);
-	cchv_container_free(container);
+	*ret_container = container;
 	cchv_container_config_free(settings);
 	cchv_vm_config_free(vm_settings);
 	return vm;
@@ -53,17 +55,20 @@ static int serve(cchv_vm *vm)
 {
 	cchv_event *event;
 	cchv_error *err;
-	int stopped = 0;
+	int stopped = 0, r;
 
-	check(cchv_vm_dispatch(vm, &err), err, cchv_vm_get_id(vm));
+	check(cchv_vm_dispatch(vm, &err), &err, cchv_vm_get_id(vm));
 	while (cchv_vm_next_event(vm, &event) > 0) {
 		int type = cchv_event_get_type(event);
 
 		printf("%s: %s", cchv_vm_get_id(vm), cchv_event_get_type_name(event));
 		if (type == CCHV_EVENT_EXEC_EXITED) {
 			printf(" code %d", cchv_event_get_exit_code(event));
-			/* The last process is gone: press the button, and hear of the end as an event. */
-			check(cchv_vm_power_button(vm, MINUTE, &err), err, "power button");
+			/* Press the button, and hear of the end; a guest without processes ends by itself too. */
+			r = cchv_vm_power_button(vm, MINUTE, &err);
+			if (r != CCHV_ERR_GUEST_GONE)
+				check(r, &err, "power button");
+			cchv_error_free(err);
 		}
 		printf("\n");
 		stopped |= type == CCHV_EVENT_STOPPED;
@@ -76,6 +81,7 @@ static int serve(cchv_vm *vm)
 int main(int argc, char **argv)
 {
 	int running = 2, epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	cchv_container *containers[2];
 	cchv_image *image;
 	cchv_error *err;
 	cchv_vm *vms[2];
@@ -83,12 +89,12 @@ int main(int argc, char **argv)
 
 	if (argc != 2 || epoll_fd < 0)
 		return 2;
-	check(cchv_ctx_new(&ctx, &err), err, "context");
+	check(cchv_ctx_new(&ctx, &err), &err, "context");
 	if (getenv("CCHV_STATE_DIR"))
 		check(cchv_ctx_set_state_dir(ctx, getenv("CCHV_STATE_DIR")), NULL, "CCHV_STATE_DIR");
-	check(cchv_image_open(ctx, argv[1], &image, &err), err, argv[1]);
-	vms[0] = start(ctx, image, "first", "exit 3");
-	vms[1] = start(ctx, image, "second", "exit 4");
+	check(cchv_image_open(ctx, argv[1], &image, &err), &err, argv[1]);
+	vms[0] = start(ctx, image, "first", "exit 3", &containers[0]);
+	vms[1] = start(ctx, image, "second", "exit 4", &containers[1]);
 	for (int i = 0; i < 2; i++) {
 		struct epoll_event ev = { .events = EPOLLIN, .data.ptr = vms[i] };
 
@@ -102,8 +108,11 @@ int main(int argc, char **argv)
 			running--;
 		}
 	}
-	cchv_vm_free(vms[0]);
-	cchv_vm_free(vms[1]);
+	for (int i = 0; i < 2; i++) {
+		check(cchv_container_delete(containers[i], MINUTE, &err), &err, "delete the container");
+		cchv_container_free(containers[i]);
+		cchv_vm_free(vms[i]);
+	}
 	cchv_image_free(image);
 	cchv_ctx_free(ctx);
 	return 0;

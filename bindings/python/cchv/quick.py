@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The shortest way: one call that runs a command in a VM of its own."""
+from .constants import VmState
 from .containers import ContainerConfig
 from .images import Image
 from .process import Popen, finish, pipes_for
@@ -23,12 +24,19 @@ def run(image, args=None, *, input=None, capture_output=False, timeout=None, che
     try:
         with ContainerConfig("main", opened or image, args, **settings) as container_config, \
                 Vm(config, context=context) as machine, machine.create_container(container_config) as container:
-            machine.boot()
-            popen = Popen.init(container, text=text, encoding=encoding, errors=errors, **streams)
-            with popen.exec:
-                done = finish(popen, input, timeout, check)
-            machine.shutdown()
-            return done
+            try:
+                machine.boot()
+                popen = Popen.init(container, text=text, encoding=encoding, errors=errors, **streams)
+                with popen.exec:
+                    done = finish(popen, input, timeout, check)
+                machine.shutdown()
+                return done
+            finally:
+                # Nothing of it stays, however it ended.
+                if machine.state != VmState.STOPPED:
+                    machine.kill()
+                    machine.wait()
+                container.delete()
     finally:
         if vm is None:
             config.close()

@@ -358,6 +358,8 @@ API int cchv_vm_shutdown(cchv_vm *vm, int timeout_ms, cchv_error **err)
 	return CCHV_OK;
 }
 
+API int cchv_vm_kill(cchv_vm *vm, cchv_error **err) { return cchv_vm_shutdown(vm, -1, err); }
+
 API int cchv_vm_wait(cchv_vm *vm, int timeout_ms, int *ret_reason, cchv_error **err)
 {
 	for (int left = timeout_ms; vm->state != CCHV_VM_STOPPED; left -= 5) {
@@ -485,6 +487,18 @@ API int cchv_container_start(cchv_container *container, cchv_stdio_config *stdio
 API int cchv_container_get_spec_json(cchv_container *container, char **ret_json, cchv_error **err)
 {
 	return asprintf(ret_json, "{\"process\":{\"args\":[\"%s\"]}}", container->config.process.arg[0]) < 0;
+}
+
+static int deleted_count;
+
+API int fake_deleted_count(void) { return deleted_count; }
+
+API int cchv_container_delete(cchv_container *container, int timeout_ms, cchv_error **err)
+{
+	if (container->vm->state != CCHV_VM_STOPPED)
+		return fail(err, CCHV_ERR_STATE, 0, "the container runs");
+	deleted_count++;
+	return CCHV_OK;
 }
 
 API void cchv_container_free(cchv_container *container) { free(container); }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Popen, run() and their streams, against the stand-in for the library, whose processes are the host's."""
+import ctypes
 import hashlib
 import os
 import signal
@@ -220,6 +221,15 @@ class Quick(unittest.TestCase):
         done = cchv.run("host", ["sh", "-c", "cat; exit 5"], input="x", capture_output=True, text=True, memory=1 << 28)
         self.assertEqual((done.stdout, done.stderr, done.exit_code), ("x", "", 5))
         self.assertEqual(cchv.run("host").exit_code, 0)
+
+    def test_run_leaves_nothing(self):
+        count = ctypes.CDLL(os.environ["CCHV_LIBRARY"]).fake_deleted_count
+        before = count()
+        cchv.run("host", ["true"])
+        self.assertEqual(count(), before + 1)
+        with self.assertRaises(subprocess.TimeoutExpired):
+            cchv.run("host", ["sleep", "1000"], timeout=0.2)
+        self.assertEqual(count(), before + 2)
 
     def test_missing_image(self):
         with self.assertRaises(cchv.NotFoundError):
