@@ -1,14 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # From a bare Debian 12 or 13 to PostgreSQL in a microVM, as root: installs what is missing, builds, makes an image from Debian
-# packages, starts it with its data on a disk image, runs pgbench inside over a Unix socket, stops it cleanly, starts it
-# again and shows the data. Prints what each stage took. Everything of it lies in DIRECTORY (default /var/tmp/cchv-quickstart).
-# Usage: sh examples/quickstart.sh [DIRECTORY]
+# packages, starts it with its data on a block device, runs pgbench inside over a Unix socket, stops it cleanly, starts it
+# again and shows the data. Prints what each stage took. Everything of it lies in DIRECTORY (default /var/tmp/cchv-quickstart);
+# the data on DEVICE, which must be empty or have an ext4 file system, or on a loop device over a file in DIRECTORY.
+# Usage: sh examples/quickstart.sh [DIRECTORY [DEVICE]]
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(dirname "$here")
 dir=${1:-/var/tmp/cchv-quickstart}
+device=${2:-}
 build=${CCHV_BUILD:-$top/build}
 name=quickstart-pg
 image=quickstart-postgres
@@ -94,9 +96,32 @@ times_ready()
 	cchv logs "$name" 2>&1 | grep -c "$ready" || :
 }
 
+# The loop device of an earlier run, which the database may still be on, or a new one.
+find_device()
+{
+	[ -z "$device" ] || return 0
+	[ -e "$dir/pgdata.img" ] || truncate -s 2G "$dir/pgdata.img"
+	device=$(losetup -n -O NAME -j "$dir/pgdata.img" | head -n 1)
+	[ -n "$device" ] || device=$(losetup -f --show "$dir/pgdata.img")
+}
+
+# What has anything else on it than ext4 is not ours to overwrite.
+make_file_system()
+{
+	[ -b "$device" ] || { echo "'$device' is no block device"; return 1; }
+	type=$(blkid -p -o value -s TYPE "$device") || type=
+	case $type in
+	ext4) ;;
+	'')	table=$(blkid -p -o value -s PTTYPE "$device") || table=
+		[ -z "$table" ] || { echo "'$device' has a partition table"; return 1; }
+		mkfs.ext4 -q "$device" ;;
+	*)	echo "'$device' has a file system of type $type"; return 1 ;;
+	esac
+}
+
 first_start()
 {
-	cchv run -d --name "$name" --cpus 2 --memory 512m --disk "$dir/pgdata.img:/var/lib/postgresql/data:size=2g" \
+	cchv run -d --name "$name" --cpus 2 --memory 512m --disk "$device:/var/lib/postgresql/data" \
 		--stop-signal INT "$image" /usr/local/bin/start-postgres && wait_ready 1
 }
 
@@ -111,7 +136,7 @@ inside()
 	cchv exec -u postgres "$name" "$@"
 }
 
-[ "$(id -u)" = 0 ] || fail "it must run as root: it installs packages and makes disk images"
+[ "$(id -u)" = 0 ] || fail "it must run as root: it installs packages and sets up a loop device"
 [ -r /etc/debian_version ] || fail "this is not Debian"
 mkdir -p "$dir"
 : >"$log"
@@ -122,6 +147,8 @@ stage "build" build_all
 stage "guest kernel" get_kernel
 stage "image with PostgreSQL" make_image
 cchv rm -f "$name" >>"$log" 2>&1 || :
+find_device || fail "no block device for the data: give one, after DIRECTORY"
+stage "file system for the data on $device" make_file_system
 stage "start: VM, container, database ready" first_start
 cchv inspect "$name" >"$dir/inspect.json"
 bytes=$(sed -n 's/^ *"MemoryBytes": \([0-9]*\).*/\1/p' "$dir/inspect.json" | head -n 1)
@@ -141,4 +168,5 @@ seconds $(($(now) - begin))
 spent=$(downloaded 0)
 [ "$spent" = 0 ] || printf ', %d s of it for downloads' "$spent"
 echo
+echo "Its data is on $device.$([ -n "${2:-}" ] || echo " When the database is gone for good: losetup -d $device")"
 echo "The database runs on: $build/examples/cli/cchv --state-dir $dir/state --runtime-dir $dir/run ps"
