@@ -25,13 +25,15 @@ static int64_t now_ns(clockid_t clock)
 	return (int64_t)ts.tv_sec * 1000000000LL + ts.tv_nsec;
 }
 
-/* clocks SECONDS: watch that neither clock goes back; "monotonic NS realtime NS", how far each went */
+/* clocks SECONDS: "watching"; watch that neither clock goes back; "monotonic NS realtime NS", how far each went */
 static int run_clocks(int argc, char **argv)
 {
 	int64_t mono = now_ns(CLOCK_MONOTONIC), real = now_ns(CLOCK_REALTIME), last_mono = mono, last_real = real;
 	int64_t end = mono + (int64_t)probe_number(argv[1]) * 1000000000LL;
 
 	(void)argc;
+	puts("watching");
+	fflush(stdout);
 	while (last_mono < end) {
 		int64_t m = now_ns(CLOCK_MONOTONIC), r = now_ns(CLOCK_REALTIME);
 

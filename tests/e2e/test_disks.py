@@ -7,7 +7,6 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 
 import isolate
 from driver import alive
@@ -28,6 +27,15 @@ def fsck(path):
     return subprocess.run(["e2fsck", "-fn", path], capture_output=True, text=True)
 
 
+def is_traced(pid, tracer):
+    """Whether all threads of a process are a tracer's; those that they start are it too."""
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{thread}/status", encoding="utf-8") as file:
+            if f"TracerPid:\t{tracer}\n" not in file.read():
+                return False
+    return True
+
+
 @case(needs=("tiny",), timeout=240, clean=True)
 def fsync_reaches_the_host(t):
     """Each fsync in the guest is a sync of the disk's file by the VMM before it returns."""
@@ -36,7 +44,7 @@ def fsync_reaches_the_host(t):
     log = t.file("strace")
     tracer = subprocess.Popen(["strace", "-f", "-qq", "-y", "-e", "trace=fsync,fdatasync,sync_file_range,io_uring_enter",
                                "-o", log, "-p", str(t.cchv.qemu(id))], stderr=subprocess.PIPE)
-    time.sleep(1)
+    wait_for(lambda: is_traced(t.cchv.qemu(id), tracer.pid), 20, "strace to have all threads")
     done = t.cchv.exec("sync", "probe", "commit", "/data/c", count, timeout=200)
     equal(len(done.lines), count, "commits")
     tracer.send_signal(signal.SIGINT)
