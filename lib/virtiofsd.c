@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +26,8 @@
 #include "vm_record.h"
 
 #define SOCKET_FD 3
+/* What a killed daemon's child gets to end. */
+#define CHILD_END_MS 2000
 
 struct virtiofsd {
 	struct cchv_vm *vm;
@@ -241,17 +244,27 @@ void virtiofsd_forget(struct virtiofsd *daemon)
 	daemon->socket = NULL;
 }
 
+/* The whole group: it forks a child for its sandbox, where the directory is mounted once more. */
+static void end_processes(struct virtiofsd *d)
+{
+	cleanup_close int child = proc_open_child(d->pid);
+
+	kill(-d->pid, SIGKILL);
+	while (waitpid(d->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	/* Not ours to reap, but whoever wants to unmount what was shared is to find it free. */
+	if (child >= 0 && fd_wait(child, POLLIN, clock_deadline(CHILD_END_MS)) <= 0)
+		log_warning(&d->vm->ctx->log, "VM '%s': a process of the virtiofsd of '%s' does not die", d->vm->id,
+		            d->id);
+}
+
 void virtiofsd_free(struct virtiofsd *d)
 {
 	if (!d)
 		return;
 	loop_source_free(d->source);
-	if (d->pid > 0) {
-		/* The group: QEMU's flavour forks a child for its sandbox. */
-		kill(-d->pid, SIGKILL);
-		while (waitpid(d->pid, NULL, 0) < 0 && errno == EINTR)
-			;
-	}
+	if (d->pid > 0)
+		end_processes(d);
 	if (d->socket)
 		unlinkat(d->dir_fd, d->socket, 0);
 	fd_close(&d->pidfd);

@@ -5,6 +5,7 @@ import os
 import subprocess
 import time
 
+import isolate
 from e2e import case, check, equal, holds, main, quick, wait_for
 from rootfs import write
 
@@ -173,6 +174,19 @@ def volumes_by_virtio_fs(t):
     done = run(t, "--volume", f"{shared}:/v:ro", "tiny", "sh", "-c", "cat /v/hello; touch /v/x", code=1)
     equal(done.out, b"hello\n", "read-only volume")
     check(not os.path.exists(f"{shared}/x"), "a read-only volume was written")
+
+
+@case(needs=("tiny",), timeout=180, clean=True)
+def a_volume_is_let_go_of(t):
+    """When rm -f returns, what was shared can be unmounted: no process of the daemon's is still there."""
+    where = t.dir("store")
+    isolate.mount("tmpfs", where, "tmpfs", 0, "size=4m")
+    try:
+        t.start("share", "sleep", "1000", options=("--volume", f"{where}:/v", "--volume", f"{where}:/w:ro"))
+        t.cchv.exec("share", "sh", "-c", "echo x > /v/f; cat /w/f")
+        t.cchv("rm", "-f", "share", code=0, timeout=60)
+    finally:
+        isolate.umount(where)
 
 
 @case(needs=("tiny",), timeout=180)
