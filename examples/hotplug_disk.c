@@ -45,7 +45,7 @@ int main(int argc, char **argv)
 	cchv_disk_config *disk;
 	cchv_stats *counters;
 	cchv_error *err;
-	uint64_t reads;
+	uint64_t reads = 0;
 	cchv_ctx *ctx;
 	cchv_vm *vm;
 	char *path;
@@ -68,11 +68,14 @@ int main(int argc, char **argv)
 	check(cchv_vm_attach_disk(vm, disk, MINUTE, &err), &err, path);
 	wait_for(vm, CCHV_EVENT_DEVICE_PLUGGED);
 
-	/* The guest's kernel has looked for a partition table by now. */
-	check(cchv_vm_get_counters(vm, MINUTE, &counters, &err), &err, "counters");
-	if (cchv_stats_find(counters, "disk.data.read_ops", &reads) == CCHV_OK)
-		printf("the guest has read from it %s\n", reads > 0 ? "already" : "not yet");
-	cchv_stats_free(counters);
+	/* The guest's kernel looks for a partition table. No event tells of that: serve the VM, and look again. */
+	while (reads == 0) {
+		check(cchv_vm_get_counters(vm, MINUTE, &counters, &err), &err, "counters");
+		check(cchv_stats_find(counters, "disk.data.read_ops", &reads), NULL, "counters of the disk");
+		cchv_stats_free(counters);
+		check(cchv_vm_poll(vm, 20, &err), &err, "poll");
+	}
+	printf("the guest has read from it\n");
 
 	check(cchv_vm_detach(vm, "data", MINUTE, &err), &err, "detach");
 	wait_for(vm, CCHV_EVENT_DEVICE_REMOVED);

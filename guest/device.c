@@ -295,6 +295,17 @@ int device_await(struct agent *agent, const char *pci_address, enum device_kind 
 	return CCHV_OK;
 }
 
+/*
+ * The kernel shows a disk before it can be opened, and tells of it when that is possible. Asked in a worker alone: who
+ * opens it waits until the kernel has read the partition table.
+ */
+static int can_be_opened(const char *node)
+{
+	cleanup_close int fd = node[0] == '/' ? open(node, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
+
+	return node[0] != '/' || fd >= 0 || errno != ENXIO;
+}
+
 int device_wait_blocking(const char *pci_address, enum device_kind kind, uint64_t deadline, char **ret_node,
                          const char **kind_of_error, cchv_error **err)
 {
@@ -308,9 +319,11 @@ int device_wait_blocking(const char *pci_address, enum device_kind kind, uint64_
 		cleanup_err cchv_error *why = NULL;
 		int r = device_find(pci_address, kind, ret_node, kind_of_error, &why);
 
-		if (r == 0)
+		if (r == 0 && can_be_opened(*ret_node))
 			return CCHV_OK;
-		if (cchv_error_errno(why) != ENOENT)
+		if (r == 0)
+			free(steal(ret_node));
+		else if (cchv_error_errno(why) != ENOENT)
 			return err_move(err, &why, r);
 		if (!is_present(pci_address) && !rescanned_once) {
 			struct json *nothing = NULL;
