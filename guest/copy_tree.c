@@ -117,8 +117,9 @@ int copy_list_parse(const struct json *entries, struct copy_list *ret_list, cchv
 		total += entry->len;
 		if (r >= 0 && total > COPY_MAX_BYTES)
 			r = err_set(err, CCHV_ERR_LIMIT, EFBIG, "more than %u bytes", COPY_MAX_BYTES);
-		if (r >= 0 && !*entry->path && (entry->type != COPY_FILE || json_count(entries) > 1))
-			r = field_bad(place.path, "path", err, "empty, and not the only file");
+		if (r >= 0 && !*entry->path && entry->type != COPY_DIR &&
+		    (entry->type != COPY_FILE || json_count(entries) > 1))
+			r = field_bad(place.path, "path", err, "empty, and neither the only file nor a directory");
 	}
 	if (r < 0) {
 		copy_list_free(&list);
@@ -140,7 +141,7 @@ void copy_list_free(struct copy_list *list)
 
 int copy_list_is_file(const struct copy_list *list)
 {
-	return list->count == 1 && !*list->entries[0].path;
+	return list->count == 1 && !*list->entries[0].path && list->entries[0].type == COPY_FILE;
 }
 
 static int broken(const char *path, cchv_error **err)
@@ -184,11 +185,12 @@ static int open_parent(int dir_fd, const char *path, const char **ret_name)
 	return fd;
 }
 
+/* The mount itself has the path "". */
 static int write_dir(int dir_fd, const struct copy_entry *entry, cchv_error **err)
 {
 	const char *name;
 	cleanup_close int parent = open_parent(dir_fd, entry->path, &name);
-	cleanup_close int fd = parent < 0 ? -1 : make_dir(parent, name);
+	cleanup_close int fd = parent < 0 ? -1 : *name ? make_dir(parent, name) : fd_copy(dir_fd);
 
 	if (fd < 0 || fchown(fd, entry->uid, entry->gid) < 0 || fchmod(fd, entry->mode) < 0)
 		return broken(entry->path, err);

@@ -171,6 +171,9 @@ def case_copies(place):
         tree[3]["target"] = "..2"
         put(place, name, "/secret", *tree[:5])
         equal(c.sh("cat /secret/key /secret/..data/cert; ls -A /secret | tr '\\n' ' '"), "two2..2 ..data key ")
+        # The directory itself, as the library sends it.
+        put(place, name, "/secret", dict(path="", type="dir", mode=0o710, uid=7, gid=8), *tree[:5])
+        equal(c.sh("stat -c '%a %u %g' /secret; cat /secret/key"), "710 7 8\ntwo")
         # A single file is mounted by itself, and stays the one that is mounted.
         equal(c.sh("cat /etc/hosts; stat -c %a /etc/hosts; echo mine >> /etc/hosts; tail -1 /etc/hosts"),
               "127.0.0.1 first\n640\nmine\n")
@@ -180,7 +183,7 @@ def case_copies(place):
     refused("ENOENT", "mount", place.container, name=name, mounts=mounts, mappings=mapped, message="/secret")
     for entries, errno in (([file("../x", "")], "EINVAL"), ([file("/x", "")], "EINVAL"), ([file("a//b", "")], "EINVAL"),
                            ([file("a/./b", "")], "EINVAL"), ([file("", ""), file("x", "")], "EINVAL"),
-                           ([dict(path="", type="dir")], "EINVAL"), ([dict(path="x", type="pipe")], "EINVAL"),
+                           ([dict(path="", type="symlink", target="x")], "EINVAL"), ([dict(path="x", type="pipe")], "EINVAL"),
                            ([file("x", "y" * ((1 << 20) + 1))], "EFBIG"), ([file("x", "y", mode=0o10000)], "EINVAL")):
         refused(errno, "mount", put, place, name, "/d", *entries)
     put(place, name, "/d", file("x", "y" * (1 << 20)))
