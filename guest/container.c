@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "guest/copy.h"
 #include "guest/exec.h"
+#include "guest/shared_tmpfs.h"
 #include "guest/worker.h"
 
 #include <errno.h>
@@ -68,6 +69,7 @@ void containers_free(struct agent *agent)
 	while (agent->containers->list)
 		container_free(agent->containers->list);
 	copy_forget(agent, NULL);
+	shared_tmpfs_forget(agent, NULL);
 	container_oom_free(agent);
 	free(agent->containers);
 	agent->containers = NULL;

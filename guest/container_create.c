@@ -11,6 +11,7 @@
 #include "guest/device.h"
 #include "guest/device_policy.h"
 #include "guest/power.h"
+#include "guest/shared_tmpfs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -233,6 +234,10 @@ static int start(struct container *c, const char **kind, cchv_error **err)
 {
 	int r = make_cgroup(c, kind, err);
 
+	if (r == CCHV_OK) {
+		*kind = "mount";
+		r = shared_tmpfs_hold(c->id, c->spec, err);
+	}
 	if (r == CCHV_OK)
 		r = spawn(c, kind, err);
 	if (r < 0)

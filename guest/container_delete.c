@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "guest/copy.h"
 #include "guest/exec.h"
+#include "guest/shared_tmpfs.h"
 #include "guest/worker.h"
 
 #include <errno.h>
@@ -65,6 +66,7 @@ static void torn(struct agent *agent, void *user_data, int r, struct json *resul
 		cchv_error_free(err);
 		exec_forget_all(agent, c->id);
 		copy_forget(agent, c->id);
+		shared_tmpfs_forget(agent, c->id);
 		container_free(c);
 		ticket_done(agent, ticket, t->r, NULL, t->kind, t->err);
 	}

@@ -11,6 +11,7 @@
 #include "guest/fs_detect.h"
 #include "guest/mount_fd.h"
 #include "guest/rootpath.h"
+#include "guest/shared_tmpfs.h"
 #include "guest/tmp_copy.h"
 
 #include "base/clock.h"
@@ -241,6 +242,18 @@ static int mount_fs(const struct job *job, cchv_error **err)
 	return part < 0 ? part : attach(job, part, 0, err);
 }
 
+/* Everybody's is bound; it was mounted before this process was forked. */
+static int mount_shared(const struct job *job, cchv_error **err)
+{
+	const char *path = shared_tmpfs_find(job->mount->shared);
+	cleanup_close int source = path ? open(path, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1, mount_fd = -1;
+
+	if (source < 0)
+		return err_set(err, CCHV_ERR_SYSTEM, path ? errno : ENOENT, "%s: '%s'", job->name, job->mount->shared);
+	mount_fd = mount_fd_bind(source, 0, job->name, err);
+	return mount_fd < 0 ? mount_fd : attach(job, mount_fd, 1, err);
+}
+
 static int mount_copy(const struct job *job, cchv_error **err)
 {
 	const char *path = copy_find(job->build->agent, job->build->container, job->mount->destination);
@@ -279,7 +292,7 @@ static int mount_one(const struct job *job, cchv_error **err)
 	case MAP_COPY:
 		return mount_copy(job, err);
 	case MAP_TMPFS:
-		return mount_tmpfs(job, err);
+		return job->mount->shared ? mount_shared(job, err) : mount_tmpfs(job, err);
 	case MAP_NONE:
 		break;
 	}

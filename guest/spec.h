@@ -30,6 +30,7 @@ struct spec_mount {
 	char *device; /* PCI address, of MAP_VOLUME and MAP_BLOCK */
 	char *tag; /* of MAP_FS */
 	char *subpath; /* of MAP_FS; NULL: the whole */
+	char *shared; /* of MAP_TMPFS: its name for other containers; NULL: it is this one's alone */
 	int readonly; /* the mapping says so */
 };
 

@@ -220,6 +220,16 @@ static int map_block(const struct json *item, const char *where, const char *des
 	return field_required(r, where, "device", err);
 }
 
+static int map_tmpfs(const struct json *item, const char *where, struct spec_mount *mount, cchv_error **err)
+{
+	int r = field_bytes(item, where, "name", &mount->shared, err);
+
+	mount->map = MAP_TMPFS;
+	if (r == 1 && !*mount->shared)
+		return field_bad(where, "name", err, "empty");
+	return r < 0 ? r : CCHV_OK;
+}
+
 static int map_mount(const struct json *item, const char *where, const char *kind, struct spec_mount *mount,
                      cchv_error **err)
 {
@@ -240,7 +250,7 @@ static int map_mount(const struct json *item, const char *where, const char *kin
 	if (strcmp(kind, "copy") == 0)
 		mount->map = MAP_COPY;
 	else if (strcmp(kind, "tmpfs") == 0)
-		mount->map = MAP_TMPFS;
+		return map_tmpfs(item, where, mount, err);
 	else
 		return field_bad(where, "kind", err, "unknown kind '%s'", kind);
 	return CCHV_OK;
@@ -321,6 +331,7 @@ void spec_free_mounts(struct spec *spec)
 		free(mount->device);
 		free(mount->tag);
 		free(mount->subpath);
+		free(mount->shared);
 	}
 	free(spec->mounts);
 }

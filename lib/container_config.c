@@ -11,6 +11,7 @@
 #include "oci_spec.h"
 
 #define HOSTNAME_MAX_BYTES 64
+#define TMPFS_NAME_MAX     64
 
 CCHV_API int cchv_container_config_new(const char *id, cchv_container_config **ret_config)
 {
@@ -338,7 +339,7 @@ static int check_map(const cchv_container_config *config, const char *destinatio
 		return CCHV_ERR_INVALID;
 	if (kind < CCHV_MOUNT_VOLUME || kind > CCHV_MOUNT_SOCKET)
 		return CCHV_ERR_UNSUPPORTED;
-	if (kind == CCHV_MOUNT_TMPFS ? source != NULL : source && !*source)
+	if (source && (!*source || (kind == CCHV_MOUNT_TMPFS && !path_name_is_valid(source, TMPFS_NAME_MAX))))
 		return CCHV_ERR_INVALID;
 	if ((kind == CCHV_MOUNT_COPY || kind == CCHV_MOUNT_SOCKET) && source && source[0] != '/')
 		return CCHV_ERR_INVALID;

@@ -149,6 +149,8 @@ static int map_json(const struct container *container, size_t index, struct json
 		break;
 	case CCHV_MOUNT_TMPFS:
 		json_set_string(json, "kind", "tmpfs");
+		if (map->source)
+			json_set_string(json, "name", map->source);
 		break;
 	default:
 		json_set_string(json, "kind", "copy");

@@ -39,7 +39,9 @@ enum cchv_mount {
 	   What the container writes there, where the mount's options let it, stays its own. Source: its absolute
 	   path. */
 	CCHV_MOUNT_COPY = 3,
-	/* Memory. Source: NULL. */
+	/* Memory. Source: NULL, or a name (1 to 64 letters, digits, '-', '_', '.', the first one a letter or a
+	   digit): all containers of the VM that map this name see one and the same, from the first one's create, whose
+	   options count, to the last one's delete. */
 	CCHV_MOUNT_TMPFS = 4,
 	/* A Unix socket of the host, relayed while the VM is served. Source: its absolute path. Not there yet in
 	   this version: cchv_container_create() answers CCHV_ERR_UNSUPPORTED. */

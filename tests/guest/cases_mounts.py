@@ -192,6 +192,31 @@ def case_copies(place):
     put(place, name, "/d", file("x", "and back"))
 
 
+def case_memory_that_containers_share(place):
+    def mount(destination, *options):
+        return {"destination": destination, "type": "tmpfs", "source": "x", "options": list(options)}
+    def mapping(destination, name):
+        return {"destination": destination, "kind": "tmpfs", "name": name}
+    mounts = [m for m in default_mounts() if m["destination"] != "/dev/shm"]
+    shm = [mount("/dev/shm", "nosuid", "mode=1777", "size=1m"), mount("/cache", "size=64k", "mode=770")]
+    mapped = [mapping("/dev/shm", "a"), mapping("/cache", "b")]
+    first = place.container(mounts=mounts + shm, mappings=mapped)
+    with place.container(mounts=mounts + [mount("/dev/shm", "ro"), mount("/own", "size=64k")],
+                         mappings=[mapping("/dev/shm", "a"), {"destination": "/own", "kind": "tmpfs"}]) as second:
+        first.sh("echo seen > /dev/shm/f; echo x > /cache/f")
+        equal(second.sh("cat /dev/shm/f; stat -f -c '%b %S' /dev/shm; stat -c %a /dev/shm"), "seen\n256 4096\n1777\n")
+        equal(second.text("probe", "write", "/dev/shm/f"), "EROFS\n")
+        equal(second.sh("ls /own"), "")
+        first.call("delete", force=True)
+        # It outlives who made it, for whoever else holds it.
+        equal(second.text("cat", "/dev/shm/f"), "seen\n")
+        with place.container(mounts=mounts + shm, mappings=mapped) as third:
+            equal(third.sh("cat /dev/shm/f; ls /cache"), "seen\n")
+    with place.container(mounts=mounts + shm, mappings=mapped) as c:
+        equal(c.sh("ls /dev/shm"), "")
+    refused("EINVAL", "mount", place.container, mounts=mounts + shm, mappings=[mapping("/dev/shm", "")], message="name")
+
+
 def case_binds_need_a_mapping(place):
     refused("EINVAL", "mount", place.container, mounts=default_mounts() + [bind("/data", "rbind")], message="'/host/data'")
     refused("EINVAL", "mount", place.container, mappings=[{"destination": "/none", "kind": "copy"}], message="/none")

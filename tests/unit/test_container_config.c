@@ -82,11 +82,13 @@ TEST(mounts_are_added_and_mapped_at_once)
 	CHECK_INT(cchv_container_config_add_mount(config, "/d", CCHV_MOUNT_VOLUME, "disk1", "ro"), 0);
 	CHECK_INT(cchv_container_config_add_mount(config, "/t", CCHV_MOUNT_TMPFS, NULL, "size=1m"), 0);
 	CHECK_INT(cchv_container_config_add_mount(config, "/d", CCHV_MOUNT_TMPFS, NULL, NULL), CCHV_ERR_EXISTS);
+	CHECK_INT(cchv_container_config_add_mount(config, "/m", CCHV_MOUNT_TMPFS, "/shm", NULL), CCHV_ERR_INVALID);
+	CHECK_INT(cchv_container_config_add_mount(config, "/m", CCHV_MOUNT_TMPFS, "shm", NULL), 0);
 	CHECK_INT(cchv_container_config_add_mount(config, "/c", CCHV_MOUNT_COPY, "relative", NULL), CCHV_ERR_INVALID);
 	CHECK_INT(cchv_container_config_add_mount(config, "/c", CCHV_MOUNT_COPY, NULL, NULL), CCHV_ERR_INVALID);
 	CHECK_INT(cchv_container_config_add_mount(config, "c", CCHV_MOUNT_COPY, "/x", NULL), CCHV_ERR_INVALID);
 	CHECK_INT(cchv_container_config_add_mount(config, "/c", 99, "/x", NULL), CCHV_ERR_UNSUPPORTED);
-	CHECK_INT(config->map_count, 2);
+	CHECK_INT(config->map_count, 3);
 	CHECK_STR(container_config_find_map(config, "/d")->source, "disk1");
 	CHECK(!oci_mount_is_bind(oci_spec_find_mount(config->spec, "/t")));
 	CHECK_INT(container_config_check(config, NULL), 0);
