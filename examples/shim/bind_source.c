@@ -114,7 +114,10 @@ int bind_source_look(const char *path, struct bind_source *ret_source)
 		source.kind = BIND_CHAR_DEVICE;
 	else
 		source.kind = S_ISSOCK(st.st_mode) ? BIND_SOCKET : BIND_FIFO;
-	source.device = S_ISBLK(st.st_mode) || S_ISCHR(st.st_mode) ? st.st_rdev : 0;
+	source.device = S_ISBLK(st.st_mode) || S_ISCHR(st.st_mode) ? st.st_rdev : st.st_dev;
+	source.mode = st.st_mode;
+	source.uid = st.st_uid;
+	source.gid = st.st_gid;
 	*ret_source = source;
 	return 0;
 }

@@ -22,7 +22,10 @@ enum bind_kind {
 struct bind_source {
 	enum bind_kind kind;
 	uint64_t bytes; /* of a tmpfs: what it may hold */
-	dev_t device;   /* of a device: its number */
+	dev_t device;   /* of a device: its number; of a tmpfs: that of the file system */
+	mode_t mode;    /* and these of it */
+	uid_t uid;
+	gid_t gid;
 };
 
 #define BIND_COPY_MAX (1U << 20) /* what the library copies */

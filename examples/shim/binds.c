@@ -48,25 +48,40 @@ static int refuse(const char *destination, const char *source, const char *what,
 
 /* ---- mounts that become something else ---- */
 
-static int make_tmpfs(const struct request *q, yajl_val mount, const char *destination, uint64_t bytes,
-		      char **ret_error)
+/* Two containers that are given the same one shall meet there: it is known by its number on the host. */
+static int make_tmpfs(const struct request *q, yajl_val mount, const char *destination,
+		      const struct bind_source *what, char **ret_error)
 {
-	const char *options[5] = { "nosuid", "noexec", "nodev", "mode=1777" };
-	char size[40];
-	size_t count = 4;
+	yajl_val old = spec_tree_get(mount, "options");
+	const char *options[8] = { "nosuid", "nodev" };
+	char size[40], mode[20], uid[30], gid[30], name[40];
+	size_t count = 2;
 	int r;
 
-	/* A tmpfs without a limit says it has none. */
-	if (bytes) {
-		snprintf(size, sizeof(size), "size=%" PRIu64, bytes);
+	snprintf(size, sizeof(size), "size=%" PRIu64, what->bytes);
+	snprintf(mode, sizeof(mode), "mode=%o", what->mode & 07777);
+	snprintf(uid, sizeof(uid), "uid=%u", what->uid);
+	snprintf(gid, sizeof(gid), "gid=%u", what->gid);
+	snprintf(name, sizeof(name), "host-%llx", (unsigned long long)what->device);
+	options[count++] = mode;
+	options[count++] = uid;
+	options[count++] = gid;
+	/* A tmpfs without a limit says that it has none. */
+	if (what->bytes)
 		options[count++] = size;
-	}
+	/* What the host has on /dev/shm holds no programs in it, though the bind does not say so. */
+	if (spec_tree_has_string(old, "noexec") || strcmp(destination, "/dev/shm") == 0)
+		options[count++] = "noexec";
+	if (spec_tree_has_string(old, "ro"))
+		options[count++] = "ro";
 	r = spec_tree_set_string(mount, "type", "tmpfs");
 	if (r == CCHV_OK)
-		r = spec_tree_set_string(mount, "source", "shm");
+		r = spec_tree_set_string(mount, "source", "tmpfs");
 	if (r == CCHV_OK)
 		r = spec_tree_set_strings(mount, "options", options, count);
-	return r < 0 ? fault_set(ret_error, r, "mount '%s': %s", destination, cchv_err_text(r)) : CCHV_OK;
+	if (r < 0)
+		return fault_set(ret_error, r, "mount '%s': %s", destination, cchv_err_text(r));
+	return map(q, destination, CCHV_MOUNT_TMPFS, name, ret_error);
 }
 
 static int make_cgroup(yajl_val mount, const char *destination, char **ret_error)
@@ -148,8 +163,9 @@ static int map_source(const struct request *q, yajl_val mounts, size_t index, co
 		return make_cgroup(mount, destination, ret_error);
 	switch (what.kind) {
 	case BIND_TMPFS:
-		if (strcmp(destination, "/dev/shm") == 0)
-			return make_tmpfs(q, mount, destination, what.bytes, ret_error);
+		/* Nobody on the host looks into these. */
+		if (strcmp(destination, "/dev/shm") == 0 || strstr(source, "/kubernetes.io~empty-dir/"))
+			return make_tmpfs(q, mount, destination, &what, ret_error);
 		return map(q, destination, CCHV_MOUNT_FS, source, ret_error);
 	case BIND_DIRECTORY:
 		return map(q, destination, CCHV_MOUNT_FS, source, ret_error);

@@ -11,7 +11,8 @@
  *   secret, configmap, projected,         copied, kept current by one atomic swap: directories that are kept the
  *   downward-api                          way the kubelet keeps them (a "..data" link)
  *   a directory                           shared
- *   a tmpfs of the host on /dev/shm       memory of the guest, of the same size
+ *   a tmpfs of the host on /dev/shm, or   memory of the guest, of the same size, and the same for all containers of the
+ *   an emptyDir of medium Memory          VM that are given it
  *   /sys/fs/cgroup                        the container's own part of the guest's
  *   a block device, in linux.devices too  the disk itself, as a device node; those of a privileged list (a rule that
  *                                         allows all devices) are left out of linux.devices

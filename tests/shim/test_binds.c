@@ -182,7 +182,7 @@ TEST(what_the_kubelet_swaps_is_copied_while_it_is_small)
 
 TEST(host_memory_on_dev_shm_becomes_memory_of_the_guest)
 {
-	char *text;
+	char *text, *name;
 
 	if (geteuid() != 0) {
 		printf("skipped: needs root\n");
@@ -191,11 +191,28 @@ TEST(host_memory_on_dev_shm_becomes_memory_of_the_guest)
 	CHECK_INT(unshare(CLONE_NEWNS), 0);
 	CHECK_INT(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
 	sh("mkdir shm; mount -t tmpfs -o size=1m t shm; mkdir shm/below");
-	CHECK_INT(map(ONE("/dev/shm", "@/shm", "'rbind','ro'")), CCHV_OK);
-	CHECK_INT(call_count, 0);
+	CHECK_INT(map(ONE("/dev/shm", "@/shm", "'rbind','rw'")), CCHV_OK);
+	CHECK_INT(call_count, 1);
+	CHECK_INT(calls[0].kind, CCHV_MOUNT_TMPFS);
+	CHECK(strncmp(calls[0].source, "host-", 5) == 0);
+	CHECK_INT(shared, 0);
+	name = strdup(calls[0].source);
 	text = spec_tree_print(spec);
-	CHECK_STR(text, "{\"mounts\":[{\"destination\":\"/dev/shm\",\"type\":\"tmpfs\",\"source\":\"shm\","
-			"\"options\":[\"nosuid\",\"noexec\",\"nodev\",\"mode=1777\",\"size=1048576\"]}]}");
+	CHECK_STR(text, "{\"mounts\":[{\"destination\":\"/dev/shm\",\"type\":\"tmpfs\",\"source\":\"tmpfs\","
+			"\"options\":[\"nosuid\",\"nodev\",\"mode=1777\",\"uid=0\",\"gid=0\","
+			"\"size=1048576\",\"noexec\"]}]}");
+	free(text);
+	/* The next container is given the same one, another one is another. */
+	CHECK_INT(map(ONE("/dev/shm", "@/shm", "'rbind','rw'")), CCHV_OK);
+	CHECK_STR(calls[0].source, name);
+	sh("mkdir -p pods/1/volumes/kubernetes.io~empty-dir/m; cd pods/1/volumes/kubernetes.io~empty-dir;"
+	   "mount -t tmpfs -o size=2m,mode=770,gid=5 t m");
+	CHECK_INT(map(ONE("/cache", "@/pods/1/volumes/kubernetes.io~empty-dir/m", "'rbind','ro'")), CCHV_OK);
+	CHECK_INT(calls[0].kind, CCHV_MOUNT_TMPFS);
+	CHECK(strcmp(calls[0].source, name) != 0);
+	free(name);
+	text = spec_tree_print(spec);
+	CHECK_CONTAINS(text, "[\"nosuid\",\"nodev\",\"mode=770\",\"uid=0\",\"gid=5\",\"size=2097152\",\"ro\"]");
 	free(text);
 	/* A directory in it is a directory. */
 	CHECK_INT(map(ONE("/dev/shm", "@/shm/below", "'rbind'")), CCHV_OK);
