@@ -7,6 +7,7 @@ import re
 import subprocess
 import tarfile
 
+from driver import VMM
 from e2e import case, check, equal, holds, main, quick, wait_for
 from rootfs import write
 from watcher import Watcher
@@ -35,7 +36,7 @@ def info(t):
         check(name in found, f"'{name}' is not among {sorted(found)}")
     for name in ("vmm", "kernel", "initramfs", "runtime_dir", "state_dir", "libcurl"):
         equal(found[name]["status"], "ok", f"{name}: {found[name]}")
-    holds(t.cchv("info", code=0).text, "cchv-qemu")
+    holds(t.cchv("info", code=0).text, VMM)
     nothing = {"PATH": "/nonexistent"}
     found = {f["name"]: f for f in json.loads(t.cchv("info", "--format", "json", code=0, env=nothing).text)}
     # Without it no image can be made, but VMs start, of .erofs files too: that is a loss. "missing" is for what no VM

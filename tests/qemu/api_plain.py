@@ -8,7 +8,7 @@ import stat
 import subprocess
 import tempfile
 
-from api import MIB, Connection, Vmm, check, check_error, until
+from api import MIB, REAL, Connection, Vmm, check, check_error, not_the_original, until
 
 
 def run(*words):
@@ -58,8 +58,8 @@ def case_command_line():
 def case_ping():
     with Vmm() as vmm:
         reply = vmm.get("vmm.ping")
-        check(reply["version"], "53.0.0")
-        check(reply["build_version"], "v53.0")
+        if not REAL:
+            check((reply["version"], reply["build_version"]), ("53.0.0", "v53.0"))
         check(reply["pid"], vmm.process.pid)
         check(type(reply["features"]), list)
 

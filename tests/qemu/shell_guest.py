@@ -7,6 +7,8 @@ import threading
 
 import guest
 
+SLOW = float(os.environ.get("CCHV_TEST_SLOW", "1"))
+
 MODULES = ["net/core/failover", "drivers/net/net_failover", "drivers/net/virtio_net", "drivers/block/virtio_blk",
            "drivers/virtio/virtio_balloon", "drivers/virtio/virtio_mem", "drivers/char/hw_random/rng-core",
            "drivers/char/hw_random/virtio-rng", "drivers/nvdimm/libnvdimm", "drivers/nvdimm/nd_virtio",
@@ -78,7 +80,7 @@ class Shell:
     def wait(self, what, timeout=120):
         """All up to and with what; the rest stays."""
         with self.changed:
-            if not self.changed.wait_for(lambda: what in self.text, timeout):
+            if not self.changed.wait_for(lambda: what in self.text, timeout * SLOW):
                 raise AssertionError(f"no {what!r} on the console, but {self.text[-2000:]!r}")
             end = self.text.index(what) + len(what)
             found, self.text = self.text[:end], self.text[end:]
@@ -98,7 +100,7 @@ class Shell:
 
     def until(self, line, timeout=60):
         """Repeat a test in the guest until it holds: the wait is the guest's, one round trip."""
-        ticks = timeout * 20
+        ticks = int(timeout * SLOW) * 20
         self.run(f"n=0; while ! ( {line} ); do n=$((n+1)); [ $n -lt {ticks} ] || break; usleep 50000; done; "
                  f"[ $n -lt {ticks} ]", timeout + 30)
 
