@@ -7,6 +7,7 @@
 
 #include "base/fd.h"
 #include "guest/process.h"
+#include "guest/process_caps.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -109,6 +110,7 @@ static void raise_limits(void)
 	struct rlimit nofile = { NOFILE_LIMIT, NOFILE_LIMIT }, old;
 
 	process_keep_limits();
+	process_learn_caps();
 	if (getrlimit(RLIMIT_NOFILE, &old) == 0 && old.rlim_max > nofile.rlim_max)
 		nofile.rlim_max = old.rlim_max;
 	if (setrlimit(RLIMIT_NOFILE, &nofile) < 0 && getrlimit(RLIMIT_NOFILE, &old) == 0) {
@@ -124,7 +126,7 @@ void boot_begin(struct agent *agent)
 	mount_all(first_mounts, ARRAY_LEN(first_mounts), NULL);
 	close_console();
 	open_log(agent);
-	signal(SIGPIPE, SIG_IGN);
+	process_own_signals();
 	reboot(RB_DISABLE_CAD);
 	raise_limits();
 	read_boot_id(agent);
@@ -177,7 +179,7 @@ int boot_test(struct agent *agent, cchv_error **err)
 
 	agent->log.max_level = CCHV_LOG_INFO;
 	agent->log.fd = fd_copy(2);
-	signal(SIGPIPE, SIG_IGN);
+	process_own_signals();
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigprocmask(SIG_BLOCK, &set, NULL);

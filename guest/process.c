@@ -159,13 +159,20 @@ int process_fork(struct agent *agent, struct process_plan *plan, const struct pr
 	return CCHV_OK;
 }
 
-void process_child_signals(void)
+void process_own_signals(void)
 {
 	struct sigaction dfl = { .sa_handler = SIG_DFL };
-	sigset_t none;
 
 	for (int s = 1; s < NSIG; s++)
 		sigaction(s, &dfl, NULL);
+	signal(SIGPIPE, SIG_IGN);
+}
+
+void process_child_signals(void)
+{
+	sigset_t none;
+
+	signal(SIGPIPE, SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }

@@ -87,8 +87,11 @@ int process_fork(struct agent *agent, struct process_plan *plan, const struct pr
  */
 void process_keep_limits(void);
 
+/* Once, when the agent starts: all signals as usual, but SIGPIPE, so that children have no other to put back. */
+void process_own_signals(void);
+
 /* For children. All async-signal-safe. */
-void process_child_signals(void); /* default handlers, empty mask */
+void process_child_signals(void); /* no signal ignored, empty mask */
 /* Wait for go_fd, then: setsid, default signals, empty mask, fds 0 to 2, controlling terminal. 0 or -1 and errno. */
 int process_child_begin(const struct process_plan *plan, struct process_io *io);
 /* Tell and end. what is cut to size. */

@@ -11,22 +11,22 @@
 
 #define CAPS_KNOWN 64
 
-/* The capabilities that this kernel has: asking for the bounding bit of another one fails. */
-static uint64_t known_caps(void)
-{
-	uint64_t known = 0;
+static uint64_t known_caps;
 
+void process_learn_caps(void)
+{
+	known_caps = 0;
 	for (int cap = 0; cap < CAPS_KNOWN; cap++) {
+		/* Asking for the bounding bit of one that the kernel does not have fails. */
 		if (prctl(PR_CAPBSET_READ, cap, 0, 0, 0) < 0)
 			break;
-		known |= 1ULL << cap;
+		known_caps |= 1ULL << cap;
 	}
-	return known;
 }
 
 int process_drop_bounding(const struct process_spec *spec)
 {
-	uint64_t drop = known_caps() & ~spec->caps[CAP_SET_BOUNDING];
+	uint64_t drop = known_caps & ~spec->caps[CAP_SET_BOUNDING];
 
 	for (int cap = 0; cap < CAPS_KNOWN; cap++)
 		if (drop & 1ULL << cap && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
@@ -48,12 +48,11 @@ int process_set_caps(const struct process_spec *spec)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[2];
-	uint64_t known = known_caps();
 
 	for (int i = 0; i < 2; i++) {
-		data[i].effective = (uint32_t)((spec->caps[CAP_SET_EFFECTIVE] & known) >> 32 * i);
-		data[i].permitted = (uint32_t)((spec->caps[CAP_SET_PERMITTED] & known) >> 32 * i);
-		data[i].inheritable = (uint32_t)((spec->caps[CAP_SET_INHERITABLE] & known) >> 32 * i);
+		data[i].effective = (uint32_t)((spec->caps[CAP_SET_EFFECTIVE] & known_caps) >> 32 * i);
+		data[i].permitted = (uint32_t)((spec->caps[CAP_SET_PERMITTED] & known_caps) >> 32 * i);
+		data[i].inheritable = (uint32_t)((spec->caps[CAP_SET_INHERITABLE] & known_caps) >> 32 * i);
 	}
 	if (syscall(SYS_capset, &header, data) < 0)
 		return -1;
@@ -61,7 +60,7 @@ int process_set_caps(const struct process_spec *spec)
 		return -1;
 	/* Ambient needs permitted and inheritable: one without these cannot be granted, and is not. */
 	for (int cap = 0; cap < CAPS_KNOWN; cap++)
-		if (spec->caps[CAP_SET_AMBIENT] & known & 1ULL << cap &&
+		if (spec->caps[CAP_SET_AMBIENT] & known_caps & 1ULL << cap &&
 		    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0) < 0 && errno != EPERM)
 			return -1;
 	return 0;

@@ -5,6 +5,8 @@
 
 #include "guest/process_spec.h"
 
+/* Once, when the agent starts: which ones the kernel has. A child that asked anew would spend 80 system calls on it. */
+void process_learn_caps(void);
 /* Async-signal-safe. 0, or -1 with errno. */
 int process_drop_bounding(const struct process_spec *spec);
 /* Groups, gid and uid, capabilities kept over the change. */
