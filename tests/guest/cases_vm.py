@@ -203,6 +203,8 @@ def case_network(place):
     with place.container() as c:
         def shown():
             return c.sh("ip addr show eth0; ip route; ip -6 route; ip neigh; cat /sys/class/net/eth0/mtu")
+        # The kernel looks at the carrier a moment after the link is up.
+        until(lambda: "NO-CARRIER" not in c.sh("ip link show eth0"), "the link has its carrier")
         first = shown()
         for part in ("inet 10.9.8.7/24 brd 10.9.8.255", "inet6 fd00:9::7/64 scope global", "<BROADCAST,MULTICAST,UP,LOWER_UP> mtu 1400",
                      "default via 10.9.8.1 dev eth0  metric 7", "192.0.2.0/24 dev eth0 scope link",
