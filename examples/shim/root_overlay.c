@@ -11,12 +11,15 @@
 #include <unistd.h>
 
 #include "chain.h"
+#include "erofs_layers.h"
 #include "fault.h"
 #include "overlay_marks.h"
 #include "root_image.h"
 
 /* Beside upperdir: whoever removes the snapshot removes it too. */
 #define SCRATCH_NAME "cchv-scratch.img"
+/* The library takes 8; one is kept for an upper layer that is not empty. */
+#define IMAGES_MAX 7
 
 /* Options that change what the lower layers mean, besides which they are. */
 static int is_for_lower(const char *option)
@@ -134,11 +137,39 @@ static int is_init_layer(const struct layer_list *layers)
 	return r;
 }
 
+/* What is an image on the host needs no second one. 1; 0 when it is none, or they are too many; or a code. */
+static int add_mounted_images(cchv_ctx *ctx, const struct layer_list *layers, cchv_container_config *config,
+			      char **ret_error)
+{
+	struct layer_list images = { 0 };
+	int r = layers->count <= IMAGES_MAX ? erofs_layers_find(layers, &images) : 0;
+
+	if (r == CCHV_ERR_NOMEM)
+		fault_set(ret_error, r, "out of memory");
+	for (size_t i = 0; i < images.count && r == 1; i++) {
+		cchv_image *image = NULL;
+		cchv_error *err = NULL;
+		int n = cchv_image_open(ctx, images.paths[i], &image, &err);
+
+		if (n == CCHV_OK)
+			n = cchv_container_config_add_image(config, image);
+		cchv_image_free(image);
+		if (n < 0)
+			r = fault_take(ret_error, n, err, "root file system");
+	}
+	layer_list_clear(&images);
+	return r;
+}
+
 static int add_layers(cchv_ctx *ctx, struct layer_list *layers, const struct mount_entry *mount,
 		      cchv_container_config *config, char **ret_error)
 {
 	char *key = NULL;
-	int r = is_init_layer(layers) ? chain_key_of_contents(layers->paths[0], &key, ret_error) : CCHV_ERR_LIMIT;
+	int n = add_mounted_images(ctx, layers, config, ret_error), r;
+
+	if (n != 0)
+		return n < 0 ? n : CCHV_OK;
+	r = is_init_layer(layers) ? chain_key_of_contents(layers->paths[0], &key, ret_error) : CCHV_ERR_LIMIT;
 
 	free(key);
 	/* What is not small is a layer like the others. */

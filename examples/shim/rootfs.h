@@ -7,8 +7,8 @@
  * What becomes of what comes:
  *
  *   overlay             the lower directories are one image, built once and kept in the library's cache (see
- *                       chain.h), the upper layer is a scratch disk that lies beside upperdir, and so lives as long
- *                       as the snapshot does
+ *                       chain.h), unless each of them is a mounted EROFS image, which is used as it is; the upper
+ *                       layer is a scratch disk that lies beside upperdir, and so lives as long as the snapshot does
  *   bind, read-only     the same with one lower directory
  *   bind, writable      a shared directory (virtio-fs): it is the container's own copy
  *   erofs               the images themselves, at most 8, with or without an overlay on top of them

@@ -372,6 +372,31 @@ TEST(a_directory_that_is_no_overlay_is_shared)
 	end();
 }
 
+TEST(images_that_are_mounted_are_not_built_again)
+{
+	begin(NULL);
+	make_layers();
+	sh("for i in 1 2; do mkdir m$i; mkfs.erofs -Enoinline_data i$i.erofs l$i >/dev/null 2>&1; done;"
+	   "for i in 1 2; do mount -t erofs -o ro,loop i$i.erofs m$i; done");
+	add_mount("overlay", "overlay", "workdir=@/w", "upperdir=@/u", "lowerdir=@/m2:@/m1", NULL);
+	CHECK_INT(setenv("PATH", "/nonexistent", 1), 0);
+	add();
+	CHECK_INT(images(), 0);
+	end();
+}
+
+TEST(an_image_and_a_directory_are_built_into_one)
+{
+	begin(NULL);
+	make_layers();
+	sh("mkdir m1; mkfs.erofs -Enoinline_data i1.erofs l1 >/dev/null 2>&1; mount -t erofs -o ro,loop i1.erofs m1");
+	add_mount("overlay", "overlay", "workdir=@/w", "upperdir=@/u", "lowerdir=@/l2:@/m1", NULL);
+	add();
+	CHECK_INT(images(), 1);
+	look("[ $(cat etc/f) = two ] && [ ! -e gone ]");
+	end();
+}
+
 TEST(disks_images_and_binds_are_used_where_they_lie)
 {
 	begin(NULL);
