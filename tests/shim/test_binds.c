@@ -19,7 +19,7 @@ static struct {
 } calls[20];
 static size_t call_count;
 static int shared;
-static const char *copied_path;
+static char copied_path[100];
 
 /* In place of the library's. */
 int cchv_container_config_map_mount(cchv_container_config *config, const char *destination, int kind,
@@ -41,7 +41,7 @@ int cchv_container_copy_out(cchv_container *container, const char *path, int fd,
 {
 	char command[600];
 
-	copied_path = strdup(path);
+	snprintf(copied_path, sizeof(copied_path), "%s", path);
 	snprintf(command, sizeof(command), "cd '%s' && tar --format=pax -cf /proc/%d/fd/%d guest-log", test_dir(),
 		 (int)getpid(), fd);
 	return system(command) == 0 ? CCHV_OK : CCHV_ERR_GUEST;

@@ -438,6 +438,8 @@ TEST(what_others_have_there_stays)
 
 TEST(rules_that_a_dead_shim_left_are_replaced)
 {
+	struct netns_mirror *dead;
+
 	begin();
 	add_veth();
 	sh("$POD ip link set eth0 up");
@@ -445,10 +447,12 @@ TEST(rules_that_a_dead_shim_left_are_replaced)
 	CHECK_INT(update(a_config, NULL), 1);
 	take_away(0);
 	/* Not freed: as if the process had been killed. */
+	dead = mirror;
 	open_mirror(1);
 	CHECK_INT(update(a_config, NULL), 1);
 	check_both_ways(given[0].fds[0], "veth-out", 64);
-	exit(0);
+	netns_mirror_free(dead);
+	end();
 }
 
 TEST(a_namespace_is_one_vms)
