@@ -17,6 +17,9 @@
  *   nothing             root.path: an overlay that is found in mountinfo is treated as above, with Docker's "-init"
  *                       layer as a small image of its own; anything else is shared
  *
+ * What a container writes to a scratch disk is not in upperdir: "docker cp", "diff" and "commit" and a commit of the
+ * snapshot see the image alone. They want ROOTFS_SHARED.
+ *
  * With ROOTFS_SHARED all of it is mounted on the host, on <bundle>/rootfs, and shared.
  */
 #ifndef SHIM_ROOTFS_H
