@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "fault.h"
+#include "overlay_marks.h"
 
 #define CONTENTS_ENTRIES_MAX 64
 #define CONTENTS_FILE_MAX    4096
@@ -148,7 +149,21 @@ static int write_hex(FILE *out, int fd, off_t size)
 	return 0;
 }
 
-/* 0, -1 and errno, or CCHV_ERR_LIMIT. Attributes are not written down: whoever has some is not small. */
+/* Whoever has attributes that an image carries is not small: they are not written down. */
+static int has_attributes(const char *path)
+{
+	char names[1024];
+	ssize_t n = llistxattr(path, names, sizeof(names));
+
+	if (n < 0)
+		return errno != ENOTSUP;
+	for (const char *name = names; name < names + n; name += strlen(name) + 1)
+		if (!overlay_marks_is_of_the_host(name))
+			return 1;
+	return 0;
+}
+
+/* 0, -1 and errno, or CCHV_ERR_LIMIT. */
 static int list_entry(struct listing *list, int dir_fd, const char *name, int depth)
 {
 	char target[4096], path[64 + NAME_MAX];
@@ -159,7 +174,7 @@ static int list_entry(struct listing *list, int dir_fd, const char *name, int de
 	snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", dir_fd, name);
 	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return -1;
-	if (++list->entries > CONTENTS_ENTRIES_MAX || st.st_size > CONTENTS_FILE_MAX || llistxattr(path, NULL, 0) > 0)
+	if (++list->entries > CONTENTS_ENTRIES_MAX || st.st_size > CONTENTS_FILE_MAX || has_attributes(path))
 		return CCHV_ERR_LIMIT;
 	fprintf(list->out, "%zu:%s mode %o owner %u:%u device %llx links %u", strlen(name), name, st.st_mode, st.st_uid,
 		st.st_gid, (unsigned long long)st.st_rdev, S_ISREG(st.st_mode) ? (unsigned int)st.st_nlink : 0);

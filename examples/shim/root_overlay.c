@@ -161,23 +161,40 @@ static int add_mounted_images(cchv_ctx *ctx, const struct layer_list *layers, cc
 	return r;
 }
 
+/* The layers below the first one, lent. */
+static struct layer_list below_first(const struct layer_list *layers)
+{
+	return (struct layer_list){ layers->paths + 1, layers->count - 1 };
+}
+
+/* 1 when it is one that can be an image of its own, 0 when it is a layer like the others. */
+static int is_small_init_layer(const struct layer_list *layers, char **ret_error)
+{
+	struct layer_list below = below_first(layers);
+	char *key = NULL;
+	int r;
+
+	if (!is_init_layer(layers))
+		return 0;
+	r = overlay_marks_find(layers->paths[0], &below, ret_error);
+	if (r < 0 || r == OVERLAY_MARKED)
+		return r < 0 ? r : 0;
+	r = chain_key_of_contents(layers->paths[0], &key, ret_error);
+	free(key);
+	return r == CCHV_ERR_LIMIT ? 0 : r < 0 ? r : 1;
+}
+
 static int add_layers(cchv_ctx *ctx, struct layer_list *layers, const struct mount_entry *mount,
 		      cchv_container_config *config, char **ret_error)
 {
-	char *key = NULL;
-	int n = add_mounted_images(ctx, layers, config, ret_error), r;
+	int r = add_mounted_images(ctx, layers, config, ret_error);
 
-	if (n != 0)
-		return n < 0 ? n : CCHV_OK;
-	r = is_init_layer(layers) ? chain_key_of_contents(layers->paths[0], &key, ret_error) : CCHV_ERR_LIMIT;
-
-	free(key);
-	/* What is not small is a layer like the others. */
-	if (r == CCHV_OK) {
+	if (r != 0)
+		return r < 0 ? r : CCHV_OK;
+	r = is_small_init_layer(layers, ret_error);
+	if (r == 1) {
 		r = add_own_layer(ctx, layers->paths[0], mount, config, ret_error);
 		layer_list_remove_first(layers);
-	} else if (r == CCHV_ERR_LIMIT) {
-		r = CCHV_OK;
 	}
 	return r < 0 ? r : add_chain(ctx, layers, mount, config, ret_error);
 }
@@ -230,17 +247,17 @@ int root_overlay_add(cchv_ctx *ctx, const struct mount_entry *mount, const struc
 {
 	const char *upper = mount_get_option(mount, "upperdir");
 	struct layer_list layers = { 0 };
-	int contents = upper ? overlay_marks_find(upper, ret_error) : OVERLAY_EMPTY, r;
+	int contents = OVERLAY_EMPTY, r = refuse_mapped_ids(mount, ret_error);
 
-	if (contents < 0)
-		return contents;
-	if (contents == OVERLAY_MARKED)
-		return 0;
-	r = refuse_mapped_ids(mount, ret_error);
 	if (r == CCHV_OK)
 		r = list_layers(mount, &layers, ret_error);
-	if (r == CCHV_OK && contents == OVERLAY_PLAIN)
-		r = add_own_layer(ctx, upper, mount, config, ret_error);
+	if (r == CCHV_OK && upper)
+		r = contents = overlay_marks_find(upper, &layers, ret_error);
+	if (r < 0 || contents == OVERLAY_MARKED) {
+		layer_list_clear(&layers);
+		return r < 0 ? r : 0;
+	}
+	r = contents == OVERLAY_PLAIN ? add_own_layer(ctx, upper, mount, config, ret_error) : CCHV_OK;
 	if (r == CCHV_OK)
 		r = add_layers(ctx, &layers, mount, config, ret_error);
 	layer_list_clear(&layers);
