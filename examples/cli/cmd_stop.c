@@ -127,6 +127,13 @@ int cmd_kill(int argc, char **argv)
 	return client_for_each(argc, argv, optind, kill_one, &signal_number);
 }
 
+/* As soon as it is known, whatever else is waited for. */
+static void print_code(int code)
+{
+	printf("%d\n", code);
+	fflush(stdout);
+}
+
 /* What the owner wrote down, once it has let go of the VM: that is the truth, whatever a client has seen of it. */
 static int print_recorded_end(cchv_ctx *ctx, const char *id, cchv_error *lost)
 {
@@ -134,7 +141,7 @@ static int print_recorded_end(cchv_ctx *ctx, const char *id, cchv_error *lost)
 	int r = record_find(ctx, id, &record);
 
 	if (r == 0 && record->status == STATUS_EXITED)
-		printf("%d\n", record_exit_status(record));
+		print_code(record_exit_status(record));
 	else if (r == 0)
 		r = fail("container '%s': %s", record->name, cchv_error_message(lost));
 	record_free(record);
@@ -151,10 +158,10 @@ static int wait_running(cchv_ctx *ctx, const char *id)
 	known = client_open_quietly(ctx, id, &c, &err) == CCHV_OK &&
 		cchv_exec_wait(c.init, -1, &code, &sig, &err) == CCHV_OK;
 	client_close(&c);
-	r = client_wait_gone(ctx, id, GONE_MS);
 	if (known)
-		printf("%d\n", sig ? 128 + sig : code);
-	else if (r == 0)
+		print_code(sig ? 128 + sig : code);
+	r = client_wait_gone(ctx, id, GONE_MS);
+	if (r == 0 && !known)
 		r = print_recorded_end(ctx, id, err);
 	cchv_error_free(err);
 	return r;
@@ -163,10 +170,8 @@ static int wait_running(cchv_ctx *ctx, const char *id)
 /* Its end is known; its VM may still be on the way down. */
 static int wait_ended(cchv_ctx *ctx, const struct record *record)
 {
-	int r = client_wait_gone(ctx, record->id, GONE_MS);
-
-	printf("%d\n", record_exit_status(record));
-	return r;
+	print_code(record_exit_status(record));
+	return client_wait_gone(ctx, record->id, GONE_MS);
 }
 
 static int wait_one(cchv_ctx *ctx, const char *name)
@@ -182,7 +187,6 @@ static int wait_one(cchv_ctx *ctx, const char *name)
 		r = wait_ended(ctx, record);
 	else
 		r = fail("container '%s' was never started", name);
-	fflush(stdout);
 	record_free(record);
 	return r;
 }
