@@ -2,6 +2,7 @@
 /* What all pumps have in common: see pump.h. Enters: pumps. Leaves: their memory, once nobody needs them. */
 #include "guest/pump_node.h"
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
 
@@ -84,6 +85,17 @@ void pump_end_close(struct pump_end *end)
 	loop_source_free(end->source);
 	end->source = NULL;
 	fd_close(&end->fd);
+}
+
+void pump_end_all(struct pump *pump)
+{
+	pump->over = 1;
+	pump_end_close(&pump->from);
+	pump_end_close(&pump->to);
+	if (pump->timer)
+		loop_timer_set(pump->timer, CLOCK_NEVER);
+	free(pump->buffer);
+	pump->buffer = NULL;
 }
 
 int pump_is_ready(int fd, short events)

@@ -24,35 +24,23 @@ enum in_state { IN_FLOWING, IN_ENDED, IN_LOST, IN_OVER };
 struct pump_in {
 	struct pump pump;
 	enum in_state state;
-	struct pump_end from, to;
-	struct pump_buffer *buffer; /* NULL: splice */
-	struct loop_timer *grace;
 	int counted;
 	uint64_t moved, limit;
-	pump_fn fn;
-	void *user_data;
 };
 
 static void in_free(struct pump *pump)
 {
 	struct pump_in *p = container_of(pump, struct pump_in, pump);
 
-	pump_end_close(&p->from);
-	pump_end_close(&p->to);
-	loop_timer_free(p->grace);
-	free(p->buffer);
+	pump_end_all(pump);
+	loop_timer_free(pump->timer);
 	free(p);
 }
 
 static void over(struct pump_in *p)
 {
 	p->state = IN_OVER;
-	p->pump.over = 1;
-	pump_end_close(&p->from);
-	pump_end_close(&p->to);
-	loop_timer_set(p->grace, CLOCK_NEVER);
-	free(p->buffer);
-	p->buffer = NULL;
+	pump_end_all(&p->pump);
 }
 
 /* The end of the input: a pipe is closed; a terminal that reads lines gets its end-of-file character. */
@@ -61,9 +49,9 @@ static void finish(struct pump_in *p)
 	struct termios t;
 	ssize_t n;
 
-	if (p->buffer && tcgetattr(p->to.fd, &t) == 0 && (t.c_lflag & ICANON) && t.c_cc[VEOF]) {
+	if (p->pump.buffer && tcgetattr(p->pump.to.fd, &t) == 0 && (t.c_lflag & ICANON) && t.c_cc[VEOF]) {
 		do
-			n = write(p->to.fd, &t.c_cc[VEOF], 1);
+			n = write(p->pump.to.fd, &t.c_cc[VEOF], 1);
 		while (n < 0 && errno == EINTR);
 		/* A full terminal takes no more: a program that does not read misses nothing. */
 	}
@@ -73,18 +61,18 @@ static void finish(struct pump_in *p)
 /* A pipe that nobody reads any more says so whatever is asked; a terminal's master would not. */
 static int watch_idle_target(struct pump_in *p)
 {
-	return pump_end_watch(&p->to, p->buffer ? PUMP_NOTHING : 0);
+	return pump_end_watch(&p->pump.to, p->pump.buffer ? PUMP_NOTHING : 0);
 }
 
 static void lose(struct pump_in *p)
 {
 	p->state = IN_LOST;
-	pump_end_close(&p->from);
-	loop_timer_set(p->grace, CLOCK_NEVER);
+	pump_end_close(&p->pump.from);
+	loop_timer_set(p->pump.timer, CLOCK_NEVER);
 	if (watch_idle_target(p) < 0)
 		over(p);
-	if (p->fn)
-		p->fn(p->user_data);
+	if (p->pump.fn)
+		p->pump.fn(p->pump.user_data);
 }
 
 static void connection_ended(struct pump_in *p)
@@ -98,33 +86,33 @@ static void connection_ended(struct pump_in *p)
 		return;
 	}
 	p->state = IN_ENDED;
-	pump_end_watch(&p->from, PUMP_NOTHING);
+	pump_end_watch(&p->pump.from, PUMP_NOTHING);
 	if (watch_idle_target(p) < 0) {
 		over(p);
 		return;
 	}
-	loop_timer_set(p->grace, clock_deadline(PUMP_GRACE_MS));
+	loop_timer_set(p->pump.timer, clock_deadline(PUMP_GRACE_MS));
 }
 
 /* Steps return as those of pump_out.c do. */
 static ssize_t step_splice(struct pump_in *p, size_t room)
 {
-	return splice(p->from.fd, NULL, p->to.fd, NULL, room, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+	return splice(p->pump.from.fd, NULL, p->pump.to.fd, NULL, room, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
 }
 
 static ssize_t step_buffer(struct pump_in *p, size_t room)
 {
-	struct pump_buffer *b = p->buffer;
+	struct pump_buffer *b = p->pump.buffer;
 	ssize_t n;
 
 	if (b->len == 0) {
-		n = recv(p->from.fd, b->data, room < sizeof(b->data) ? room : sizeof(b->data), MSG_DONTWAIT);
+		n = recv(p->pump.from.fd, b->data, room < sizeof(b->data) ? room : sizeof(b->data), MSG_DONTWAIT);
 		if (n <= 0)
 			return n;
 		b->start = 0;
 		b->len = (size_t)n;
 	}
-	n = write(p->to.fd, b->data + b->start, b->len);
+	n = write(p->pump.to.fd, b->data + b->start, b->len);
 	if (n > 0) {
 		b->start += (size_t)n;
 		b->len -= (size_t)n;
@@ -134,11 +122,12 @@ static ssize_t step_buffer(struct pump_in *p, size_t room)
 
 static void wait_for_a_side(struct pump_in *p)
 {
-	int target_waits = p->buffer ? p->buffer->len > 0 : !(pump_is_ready(p->to.fd, POLLOUT) & POLLOUT);
-	int r = pump_end_watch(&p->from, target_waits ? PUMP_NOTHING : EPOLLIN);
+	int to_fd = p->pump.to.fd;
+	int target_waits = p->pump.buffer ? p->pump.buffer->len > 0 : !(pump_is_ready(to_fd, POLLOUT) & POLLOUT);
+	int r = pump_end_watch(&p->pump.from, target_waits ? PUMP_NOTHING : EPOLLIN);
 
 	if (r == 0)
-		r = target_waits ? pump_end_watch(&p->to, EPOLLOUT) : watch_idle_target(p);
+		r = target_waits ? pump_end_watch(&p->pump.to, EPOLLOUT) : watch_idle_target(p);
 	if (r < 0)
 		lose(p);
 }
@@ -155,7 +144,7 @@ static void move(struct pump_in *p)
 			finish(p);
 			return;
 		}
-		n = p->buffer ? step_buffer(p, left < PUMP_BATCH ? (size_t)left : PUMP_BATCH) :
+		n = p->pump.buffer ? step_buffer(p, left < PUMP_BATCH ? (size_t)left : PUMP_BATCH) :
 		                step_splice(p, left < PUMP_BATCH ? (size_t)left : PUMP_BATCH);
 		if (n > 0) {
 			p->moved += (uint64_t)n;
@@ -201,16 +190,16 @@ static void on_grace(void *user_data)
 
 static int set_up(struct pump_in *p, int is_terminal, cchv_error **err)
 {
-	int r = loop_timer_new(p->from.loop, on_grace, p, &p->grace, err);
+	int r = loop_timer_new(p->pump.from.loop, on_grace, p, &p->pump.timer, err);
 
 	if (r < 0)
 		return r;
 	if (is_terminal) {
-		p->buffer = mem_zalloc(sizeof(*p->buffer));
-		if (!p->buffer)
+		p->pump.buffer = mem_zalloc(sizeof(*p->pump.buffer));
+		if (!p->pump.buffer)
 			return err_nomem(err);
 	}
-	if (pump_end_watch(&p->from, EPOLLIN) < 0 || (!is_terminal && pump_end_watch(&p->to, 0) < 0))
+	if (pump_end_watch(&p->pump.from, EPOLLIN) < 0 || (!is_terminal && pump_end_watch(&p->pump.to, 0) < 0))
 		return err_set(err, CCHV_ERR_SYSTEM, errno, "watch the input of a process");
 	return CCHV_OK;
 }
@@ -226,12 +215,12 @@ int pump_in_new(struct pumps *pumps, int sock, int target, int is_terminal, int 
 		close(target);
 		return err_nomem(err);
 	}
-	p->from = (struct pump_end){ .loop = pumps->loop, .fd = sock, .fn = on_socket, .user_data = p };
-	p->to = (struct pump_end){ .loop = pumps->loop, .fd = target, .fn = on_target, .user_data = p };
+	p->pump.from = (struct pump_end){ .loop = pumps->loop, .fd = sock, .fn = on_socket, .user_data = p };
+	p->pump.to = (struct pump_end){ .loop = pumps->loop, .fd = target, .fn = on_target, .user_data = p };
 	p->counted = counted;
 	p->limit = PUMP_NO_LIMIT;
-	p->fn = lost;
-	p->user_data = user_data;
+	p->pump.fn = lost;
+	p->pump.user_data = user_data;
 	r = set_up(p, is_terminal, err);
 	if (r < 0) {
 		in_free(&p->pump);
@@ -247,7 +236,7 @@ void pump_in_limit(struct pump_in *pump, uint64_t bytes)
 	switch (pump->state) {
 	case IN_FLOWING:
 		pump->limit = bytes > pump->moved ? bytes : pump->moved;
-		if (pump->limit == pump->moved && !(pump->buffer && pump->buffer->len))
+		if (pump->limit == pump->moved && !(pump->pump.buffer && pump->pump.buffer->len))
 			finish(pump);
 		break;
 	case IN_ENDED:
@@ -280,6 +269,6 @@ void pump_in_release(struct pump_in *pump)
 {
 	if (!pump)
 		return;
-	pump->fn = NULL;
+	pump->pump.fn = NULL;
 	pump->pump.released = 1;
 }

@@ -17,14 +17,6 @@ struct pumps {
 	struct pump *list;
 };
 
-struct pump {
-	struct pump *next;
-	struct pumps *pumps;
-	int released;
-	int over;
-	void (*free)(struct pump *pump);
-};
-
 /* One descriptor and what is watched of it; a descriptor that nobody waits for is not in the loop at all, since a
  * hang-up is reported whatever was asked. */
 struct pump_end {
@@ -42,6 +34,22 @@ struct pump_buffer {
 	size_t start, len;
 };
 
+/* What both kinds have. */
+struct pump {
+	struct pump *next;
+	struct pumps *pumps;
+	int released;
+	int over;
+	void (*free)(struct pump *pump);
+	struct pump_end from, to;
+	struct pump_buffer *buffer; /* NULL: splice */
+	struct loop_timer *timer;
+	pump_fn fn;
+	void *user_data;
+};
+
+/* Nothing more is moved: both ends, the timer and the buffer are let go of. Twice is as good as once. */
+void pump_end_all(struct pump *pump);
 void pump_link(struct pumps *pumps, struct pump *pump, void (*free_fn)(struct pump *));
 /* PUMP_NOTHING unwatches. Failing to watch is as good as an error of the descriptor: -1. */
 #define PUMP_NOTHING UINT32_MAX

@@ -23,62 +23,50 @@ enum out_state { OUT_FLOWING, OUT_LOST, OUT_CLOSING, OUT_OVER };
 struct pump_out {
 	struct pump pump;
 	enum out_state state;
-	struct pump_end from, to;
-	struct pump_buffer *buffer; /* NULL: splice */
-	struct loop_timer *linger;
 	int peer_half_closed;
 	int drained;
 	uint64_t sent, lost;
-	pump_fn fn;
-	void *user_data;
 };
 
 static void out_free(struct pump *pump)
 {
 	struct pump_out *p = container_of(pump, struct pump_out, pump);
 
-	pump_end_close(&p->from);
-	pump_end_close(&p->to);
-	loop_timer_free(p->linger);
-	free(p->buffer);
+	pump_end_all(pump);
+	loop_timer_free(pump->timer);
 	free(p);
 }
 
 static void over(struct pump_out *p)
 {
 	p->state = OUT_OVER;
-	p->pump.over = 1;
-	pump_end_close(&p->from);
-	pump_end_close(&p->to);
-	loop_timer_set(p->linger, CLOCK_NEVER);
-	free(p->buffer);
-	p->buffer = NULL;
+	pump_end_all(&p->pump);
 }
 
 static void say_drained(struct pump_out *p)
 {
 	p->drained = 1;
-	pump_end_close(&p->from);
-	if (p->fn)
-		p->fn(p->user_data);
+	pump_end_close(&p->pump.from);
+	if (p->pump.fn)
+		p->pump.fn(p->pump.user_data);
 }
 
 static void lose(struct pump_out *p)
 {
-	pump_end_close(&p->to);
+	pump_end_close(&p->pump.to);
 	p->state = OUT_LOST;
-	if (p->buffer) {
-		p->lost += p->buffer->len;
-		p->buffer->len = 0;
+	if (p->pump.buffer) {
+		p->lost += p->pump.buffer->len;
+		p->pump.buffer->len = 0;
 	}
 }
 
 /* Whether the peer has closed entirely, not only for writing. A send of nothing asks vsock; Unix sockets hang up. */
 static int peer_is_gone(struct pump_out *p)
 {
-	if (pump_is_ready(p->to.fd, 0) & (POLLHUP | POLLERR))
+	if (pump_is_ready(p->pump.to.fd, 0) & (POLLHUP | POLLERR))
 		return 1;
-	return send(p->to.fd, "", 0, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno != EAGAIN && errno != EINTR;
+	return send(p->pump.to.fd, "", 0, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno != EAGAIN && errno != EINTR;
 }
 
 static void source_ended(struct pump_out *p)
@@ -89,12 +77,12 @@ static void source_ended(struct pump_out *p)
 		return;
 	}
 	/* A peer that half-closed before looks afterwards as one that closed: then only the time tells. */
-	if (pump_is_ready(p->to.fd, POLLRDHUP) & POLLRDHUP)
+	if (pump_is_ready(p->pump.to.fd, POLLRDHUP) & POLLRDHUP)
 		p->peer_half_closed = 1;
 	p->state = OUT_CLOSING;
-	loop_timer_set(p->linger, clock_deadline(PUMP_LINGER_MS));
-	if (shutdown(p->to.fd, SHUT_WR) < 0 ||
-	    pump_end_watch(&p->to, p->peer_half_closed ? PUMP_NOTHING : EPOLLRDHUP) < 0)
+	loop_timer_set(p->pump.timer, clock_deadline(PUMP_LINGER_MS));
+	if (shutdown(p->pump.to.fd, SHUT_WR) < 0 ||
+	    pump_end_watch(&p->pump.to, p->peer_half_closed ? PUMP_NOTHING : EPOLLRDHUP) < 0)
 		over(p);
 	say_drained(p);
 }
@@ -102,12 +90,12 @@ static void source_ended(struct pump_out *p)
 /* Each step returns bytes moved, 0 at the end of the source, -1 with errno; EAGAIN: one side is not ready. */
 static ssize_t step_splice(struct pump_out *p)
 {
-	return splice(p->from.fd, NULL, p->to.fd, NULL, PUMP_BATCH, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+	return splice(p->pump.from.fd, NULL, p->pump.to.fd, NULL, PUMP_BATCH, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
 }
 
 static ssize_t read_source(struct pump_out *p, void *data, size_t len)
 {
-	ssize_t n = read(p->from.fd, data, len);
+	ssize_t n = read(p->pump.from.fd, data, len);
 
 	/* A terminal without a slave says so; what was written before has been read by then. */
 	return n < 0 && errno == EIO ? 0 : n;
@@ -115,7 +103,7 @@ static ssize_t read_source(struct pump_out *p, void *data, size_t len)
 
 static ssize_t step_buffer(struct pump_out *p)
 {
-	struct pump_buffer *b = p->buffer;
+	struct pump_buffer *b = p->pump.buffer;
 	ssize_t n;
 
 	if (b->len == 0) {
@@ -125,7 +113,7 @@ static ssize_t step_buffer(struct pump_out *p)
 		b->start = 0;
 		b->len = (size_t)n;
 	}
-	n = send(p->to.fd, b->data + b->start, b->len, MSG_NOSIGNAL | MSG_DONTWAIT);
+	n = send(p->pump.to.fd, b->data + b->start, b->len, MSG_NOSIGNAL | MSG_DONTWAIT);
 	if (n > 0) {
 		b->start += (size_t)n;
 		b->len -= (size_t)n;
@@ -152,24 +140,24 @@ static void discard(struct pump_out *p)
 		p->lost += (size_t)n;
 		moved += (size_t)n;
 	}
-	if (pump_end_watch(&p->from, EPOLLIN) < 0)
+	if (pump_end_watch(&p->pump.from, EPOLLIN) < 0)
 		source_ended(p);
 }
 
 /* Which side is it that is not ready? Wait for that one alone: the other would wake the loop for nothing. */
 static void wait_for_a_side(struct pump_out *p)
 {
-	int source_waits = p->buffer ? p->buffer->len > 0 : pump_is_ready(p->from.fd, POLLIN) != 0;
+	int source_waits = p->pump.buffer ? p->pump.buffer->len > 0 : pump_is_ready(p->pump.from.fd, POLLIN) != 0;
 
 	if (source_waits) {
-		pump_end_watch(&p->from, PUMP_NOTHING);
-		if (pump_end_watch(&p->to, EPOLLOUT | (p->peer_half_closed ? 0 : EPOLLRDHUP)) < 0) {
+		pump_end_watch(&p->pump.from, PUMP_NOTHING);
+		if (pump_end_watch(&p->pump.to, EPOLLOUT | (p->peer_half_closed ? 0 : EPOLLRDHUP)) < 0) {
 			lose(p);
 			discard(p);
 		}
 	} else {
-		pump_end_watch(&p->to, PUMP_NOTHING);
-		if (pump_end_watch(&p->from, EPOLLIN) < 0)
+		pump_end_watch(&p->pump.to, PUMP_NOTHING);
+		if (pump_end_watch(&p->pump.from, EPOLLIN) < 0)
 			source_ended(p);
 	}
 }
@@ -179,7 +167,7 @@ static void move(struct pump_out *p)
 	size_t moved = 0;
 
 	while (p->state == OUT_FLOWING && moved < PUMP_BATCH) {
-		ssize_t n = p->buffer ? step_buffer(p) : step_splice(p);
+		ssize_t n = p->pump.buffer ? step_buffer(p) : step_splice(p);
 
 		if (n > 0) {
 			p->sent += (uint64_t)n;
@@ -234,18 +222,18 @@ static void on_linger(void *user_data)
 
 static int set_up(struct pump_out *p, int is_terminal, cchv_error **err)
 {
-	int r = loop_timer_new(p->from.loop, on_linger, p, &p->linger, err);
+	int r = loop_timer_new(p->pump.from.loop, on_linger, p, &p->pump.timer, err);
 
 	if (r < 0)
 		return r;
 	if (is_terminal) {
-		p->buffer = mem_zalloc(sizeof(*p->buffer));
-		if (!p->buffer)
+		p->pump.buffer = mem_zalloc(sizeof(*p->pump.buffer));
+		if (!p->pump.buffer)
 			return err_nomem(err);
 	}
-	if (p->to.fd < 0)
+	if (p->pump.to.fd < 0)
 		p->state = OUT_LOST;
-	if (pump_end_watch(&p->from, EPOLLIN) < 0)
+	if (pump_end_watch(&p->pump.from, EPOLLIN) < 0)
 		return err_set(err, CCHV_ERR_SYSTEM, errno, "watch the output of a process");
 	return CCHV_OK;
 }
@@ -261,10 +249,10 @@ int pump_out_new(struct pumps *pumps, int source, int is_terminal, int sock, pum
 		close(sock);
 		return err_nomem(err);
 	}
-	p->from = (struct pump_end){ .loop = pumps->loop, .fd = source, .fn = on_source, .user_data = p };
-	p->to = (struct pump_end){ .loop = pumps->loop, .fd = sock, .fn = on_socket, .user_data = p };
-	p->fn = drained;
-	p->user_data = user_data;
+	p->pump.from = (struct pump_end){ .loop = pumps->loop, .fd = source, .fn = on_source, .user_data = p };
+	p->pump.to = (struct pump_end){ .loop = pumps->loop, .fd = sock, .fn = on_socket, .user_data = p };
+	p->pump.fn = drained;
+	p->pump.user_data = user_data;
 	r = set_up(p, is_terminal, err);
 	if (r < 0) {
 		out_free(&p->pump);
@@ -294,6 +282,6 @@ void pump_out_release(struct pump_out *pump)
 {
 	if (!pump)
 		return;
-	pump->fn = NULL;
+	pump->pump.fn = NULL;
 	pump->pump.released = 1;
 }

@@ -146,6 +146,18 @@ static int add_counters(cchv_vm *vm, cchv_stats *stats, uint64_t deadline, cchv_
 	return r;
 }
 
+static int begin_stats(cchv_vm *vm, const char *what, cchv_stats **result, cchv_stats **ret_stats, cchv_error **err)
+{
+	int r = vm_check_state(vm, measured_in, what, err);
+
+	if (r < 0)
+		return r;
+	if (!result)
+		return err_set(err, CCHV_ERR_INVALID, 0, "VM '%s': %s: NULL argument", vm->id, what);
+	*ret_stats = stats_new();
+	return *ret_stats ? CCHV_OK : err_nomem(err);
+}
+
 CCHV_API int cchv_vm_get_counters(cchv_vm *vm, int timeout_ms, cchv_stats **ret_stats, cchv_error **err)
 {
 	uint64_t deadline = clock_deadline(timeout_ms);
@@ -154,12 +166,7 @@ CCHV_API int cchv_vm_get_counters(cchv_vm *vm, int timeout_ms, cchv_stats **ret_
 
 	if (r < 0)
 		return r;
-	r = vm_check_state(vm, measured_in, "reading counters", err);
-	stats = stats_new();
-	if (r == CCHV_OK && !ret_stats)
-		r = err_set(err, CCHV_ERR_INVALID, 0, "get_counters: NULL argument");
-	if (r == CCHV_OK && !stats)
-		r = err_nomem(err);
+	r = begin_stats(vm, "reading counters", ret_stats, &stats, err);
 	if (r == CCHV_OK)
 		r = add_counters(vm, stats, deadline, err);
 	if (r == CCHV_OK)
@@ -229,12 +236,7 @@ CCHV_API int cchv_vm_get_stats(cchv_vm *vm, int timeout_ms, cchv_stats **ret_sta
 
 	if (r < 0)
 		return r;
-	r = vm_check_state(vm, measured_in, "measuring", err);
-	stats = stats_new();
-	if (r == CCHV_OK && !ret_stats)
-		r = err_set(err, CCHV_ERR_INVALID, 0, "get_stats: NULL argument");
-	if (r == CCHV_OK && !stats)
-		r = err_nomem(err);
+	r = begin_stats(vm, "measuring", ret_stats, &stats, err);
 	if (r == CCHV_OK)
 		r = add_host(vm, stats, err);
 	if (r == CCHV_OK)
