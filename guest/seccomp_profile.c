@@ -21,6 +21,8 @@
 #define I386_SOCKETCALL 102
 #define I386_SOCKET 359
 #define SOCKETCALL_SOCKET 1
+/* One number on all architectures. */
+#define IO_URING_SETUP 425
 
 struct name_value {
 	const char *name;
@@ -446,19 +448,22 @@ int profile_install(const struct seccomp_filter *filter)
 /*
  * socket(AF_VSOCK, ...) fails as on a kernel without vsock. Only the low half of the argument counts for the kernel,
  * so only it is compared. The i386 multiplexer passes the family in memory, where a filter cannot look: its socket
- * call is absent, and C libraries that know the direct call use that.
+ * call is absent, and C libraries that know the direct call use that. An io_uring makes sockets of any family without
+ * a system call that a filter sees, so there is none, as in Docker's profile.
  */
 int profile_install_own(void)
 {
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 0, 3),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 0, 4),
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
 		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, ~X32_BIT),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_socket, 4, 6),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IO_URING_SETUP, 13, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_socket, 5, 7),
 		/* i386 */
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_I386, 0, 5),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_I386, 0, 6),
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IO_URING_SETUP, 9, 0),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, I386_SOCKET, 1, 0),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, I386_SOCKETCALL, 3, 2),
 		/* socket: the family */
@@ -467,9 +472,10 @@ int profile_install_own(void)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 		/* socketcall: the call */
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SOCKETCALL_SOCKET, 1, 2),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SOCKETCALL_SOCKET, 1, 3),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAFNOSUPPORT),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	const struct seccomp_filter filter = { code, ARRAY_LEN(code), 0 };

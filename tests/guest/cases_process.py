@@ -251,6 +251,8 @@ def case_no_vsock(place):
             equal(c.text("probe", "vsock", more={"noNewPrivileges": True}, user=dict(uid=1000, gid=1000)),
                   "EAFNOSUPPORT\n")
     equal(place.once("probe", "vsock").out, b"EAFNOSUPPORT\n")
+    # A ring makes sockets of any family, and no filter sees it.
+    equal(place.once("probe", "io-uring").out, b"EPERM\n")
 
 
 def case_seccomp(place):

@@ -93,6 +93,8 @@ static int ask(const char *q)
 		answer(syscall(SYS_socket, 40, SOCK_STREAM, 0));
 	else if (strcmp(q, "vsock-high") == 0)
 		answer(syscall(SYS_socket, 0x100000028ULL, SOCK_STREAM, 0));
+	else if (strcmp(q, "io-uring") == 0)
+		answer(syscall(425, 1, (char[120]){ 0 }));
 	else if (strcmp(q, "unix") == 0)
 		answer(syscall(SYS_socket, AF_UNIX, SOCK_STREAM, 0));
 	else if (strcmp(q, "limits") == 0)
