@@ -234,7 +234,7 @@ static int check_balloon(struct check *c, const struct json *balloon)
 
 	if (!balloon)
 		return CCHV_OK;
-	if (config_u64(balloon, "size") >= ram)
+	if (config_u64(balloon, "size") && config_u64(balloon, "size") >= ram)
 		return bad(c, "Balloon size (%llu) greater than RAM (%llu)",
 		           (unsigned long long)config_u64(balloon, "size"), (unsigned long long)ram);
 	return check_pci(c, balloon);
@@ -251,8 +251,6 @@ static int check_memory(struct check *c)
 		return bad(c, "Invalid to set both 'shared' and 'mergeable'");
 	if (json_count(zones) && config_u64(memory, "size"))
 		return bad(c, "Memory size must be 0 with memory zones");
-	if (!config_base_memory(c->vm))
-		return bad(c, "Memory size is 0");
 	if (config_base_memory(c->vm) % 4096)
 		return bad(c, "Memory size is not a multiple of the page size");
 	for (size_t i = 0; i < json_count(zones); i++) {

@@ -158,29 +158,29 @@ static const char *id_of(struct vm *vm, enum device_kind kind, struct json *conf
 	return config_string(config, "id");
 }
 
-static int check_readable(const char *path, int writable, const char *words, struct fault *fault)
+static int check_readable(const char *path, int writable, struct fault *fault)
 {
 	cleanup_close int fd = path ? open(path, (writable ? O_RDWR : O_RDONLY) | O_NONBLOCK | O_CLOEXEC) : -1;
 
 	if (fd >= 0)
 		return CCHV_OK;
 	if (!path)
-		fault_set(fault, 500, "No disk path was specified when one was expected");
-	else {
-		fault_os(fault, errno);
-		fault_wrap(fault, "Failed to open '%s'", path);
-	}
-	return fault_wrap(fault, "%s", words);
+		return fault_set(fault, 500, "No disk path was specified when one was expected");
+	return fault_os(fault, errno);
 }
 
 static int prepare_disk(struct device *d, struct json *config, struct fault *fault)
 {
-	int r = check_readable(config_string(config, "path"), !config_bool(config, "readonly"),
-	                       "Cannot open disk path", fault);
+	const char *path = config_string(config, "path");
+	int r = check_readable(path, !config_bool(config, "readonly"), fault);
 
-	if (r == CCHV_OK)
-		disk_plan(&d->plan, config, d->vm->config, d->slot, &d->qemu_id);
-	return r;
+	if (r < 0) {
+		if (path)
+			fault_wrap(fault, "I/O error (path=%s op=open)", path);
+		return fault_wrap(fault, "Cannot open disk path");
+	}
+	disk_plan(&d->plan, config, d->vm->config, d->slot, &d->qemu_id);
+	return CCHV_OK;
 }
 
 static int prepare_net(struct device *d, struct json *config, struct fault *fault)
@@ -242,13 +242,11 @@ static int prepare_pmem(struct device *d, struct json *config, struct fault *fau
 	struct stat st;
 	int may_grow, r;
 
-	r = check_readable(path, !config_bool(config, "discard_writes"), "Cannot open persistent memory file", fault);
+	r = check_readable(path, !config_bool(config, "discard_writes"), fault);
+	if (r == CCHV_OK && stat(path, &st) < 0)
+		r = fault_os(fault, errno);
 	if (r < 0)
-		return r;
-	if (stat(path, &st) < 0) {
-		fault_os(fault, errno);
 		return fault_wrap(fault, "Cannot open persistent memory file");
-	}
 	r = size_of(path, &st, &have, fault);
 	if (r < 0)
 		return fault_wrap(fault, "Cannot open persistent memory file");
@@ -317,7 +315,12 @@ static int prepare_vsock(struct device *d, struct json *config, struct fault *fa
 	if (r == CCHV_OK)
 		r = vsock_take_frontend_fd(d->vsock, &d->backend_fds[0]);
 	if (r < 0) {
-		fault_from_error(fault, err);
+		if (cchv_error_errno(err)) {
+			fault_os(fault, cchv_error_errno(err));
+			fault_wrap(fault, "Error binding to the host-side Unix socket");
+		} else {
+			fault_from_error(fault, err);
+		}
 		return fault_wrap(fault, "Cannot create virtio-vsock backend");
 	}
 	d->backend_count = 1;
@@ -330,8 +333,8 @@ static int prepare_rest(struct device *d, struct json *config, struct fault *fau
 {
 	switch (d->kind) {
 	case DEVICE_RNG:
-		if (check_readable(config_string(config, "src"), 0, "Cannot create virtio-rng device", fault) < 0)
-			return CCHV_ERR_VMM;
+		if (check_readable(config_string(config, "src"), 0, fault) < 0)
+			return fault_wrap(fault, "Cannot create virtio-rng device");
 		rng_plan(&d->plan, config, d->slot, &d->qemu_id);
 		break;
 	case DEVICE_BALLOON:

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define USAGE_ERROR 2
+#define VALUE_ERROR 1 /* the original parses these values itself, after its command line */
 
 struct reader {
 	struct options *options;
@@ -26,6 +27,12 @@ static int __attribute__((format(printf, 2, 3))) wrong(const struct reader *read
 	return USAGE_ERROR;
 }
 
+static int wrong_value(const struct reader *reader, const char *value, const char *why)
+{
+	wrong(reader, "'%s' %s", value, why);
+	return VALUE_ERROR;
+}
+
 static int parse_fd(const char *text)
 {
 	char *end;
@@ -41,10 +48,10 @@ static int path_or_fd(const struct reader *reader, const char *value, const char
 {
 	if (strncmp(value, "fd=", 3) == 0) {
 		*fd = parse_fd(value + 3);
-		return *fd < 0 ? wrong(reader, "'%s' is no descriptor", value) : 0;
+		return *fd < 0 ? wrong_value(reader, value, "is no descriptor") : 0;
 	}
 	*path = strncmp(value, "path=", 5) == 0 ? value + 5 : value;
-	return **path ? 0 : wrong(reader, "'%s' has no path", value);
+	return **path ? 0 : wrong_value(reader, value, "has no path");
 }
 
 static int set_api_socket(const struct reader *reader, const char *value)

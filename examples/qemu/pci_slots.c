@@ -22,7 +22,7 @@ void pci_slots_keep(struct pci_slots *slots, uint64_t slot)
 int pci_slots_take(struct pci_slots *slots, uint64_t slot, struct fault *fault)
 {
 	if (slot >= SLOTS || slots->used & 1u << slot) {
-		fault_set(fault, 500, "Device ID %llu is already in use", (unsigned long long)slot);
+		fault_set(fault, 500, "Valid PCI device identifier but already used: %llu", (unsigned long long)slot);
 		return fault_wrap(fault, "Could not reserve the PCI device ID");
 	}
 	slots->used |= 1u << slot;

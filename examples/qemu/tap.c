@@ -20,11 +20,18 @@
 
 #define DEV_FILE_MAX (1u << 20)
 
-static int failed(struct fault *fault, int error_number, const char *what, const char *name)
+#define OPEN_FAILED "Open tap device failed"
+#define ENABLE_FAILED "Enabling tap interface failed"
+
+/* In the original's words, which do not name the tap: whoever asked knows it. */
+static int failed(struct fault *fault, int error_number, const char *what, const char *step)
 {
 	fault_os(fault, error_number);
-	fault_wrap(fault, "%s '%s'", what, name);
-	return fault_wrap(fault, "Cannot open tap interface");
+	if (what)
+		fault_wrap(fault, "%s", what);
+	fault_wrap(fault, "%s", step);
+	fault_wrap(fault, "Failed to open taps");
+	return fault_wrap(fault, "Cannot create virtio-net device");
 }
 
 static int open_queue(const char *name, int multi, char *ret_name, int *ret_fd, struct fault *fault)
@@ -34,10 +41,10 @@ static int open_queue(const char *name, int multi, char *ret_name, int *ret_fd, 
 	struct ifreq request = { .ifr_flags = (short)flags };
 
 	if (fd < 0)
-		return failed(fault, errno, "/dev/net/tun for", name);
+		return failed(fault, errno, "Couldn't open /dev/net/tun", OPEN_FAILED);
 	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
 	if (ioctl(fd, TUNSETIFF, &request) < 0)
-		return failed(fault, errno, "attach to", name);
+		return failed(fault, errno, "Unable to configure tap interface", OPEN_FAILED);
 	memcpy(ret_name, request.ifr_name, IFNAMSIZ);
 	*ret_fd = fd_steal(&fd);
 	return CCHV_OK;
@@ -76,26 +83,26 @@ static int configure(const char *name, const struct json *net, struct fault *fau
 	struct ifreq request = { 0 };
 
 	if (sock < 0)
-		return failed(fault, errno, "socket for", name);
+		return failed(fault, errno, "Failed to create a socket", OPEN_FAILED);
 	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
 	if (config_has(net, "ip") &&
 	    (set_ipv4(sock, &request, SIOCSIFADDR, config_string(net, "ip")) < 0 ||
 	     set_ipv4(sock, &request, SIOCSIFNETMASK, config_string(net, "mask")) < 0))
-		return failed(fault, errno, "set the address of", name);
+		return failed(fault, errno, NULL, "Setting tap IP and/or netmask failed");
 	if (config_has(net, "host_mac") && set_mac(sock, &request, config_string(net, "host_mac")) < 0)
-		return failed(fault, errno, "set the MAC of", name);
+		return failed(fault, errno, NULL, "Setting MAC address failed");
 	if (config_has(net, "mtu") && ioctl(sock, SIOCGIFMTU, &request) == 0 &&
 	    (uint64_t)request.ifr_mtu != config_u64(net, "mtu")) {
 		request.ifr_mtu = (int)config_u64(net, "mtu");
 		if (ioctl(sock, SIOCSIFMTU, &request) < 0)
-			return failed(fault, errno, "set the MTU of", name);
+			return failed(fault, errno, NULL, "Setting MTU failed");
 	}
 	if (ioctl(sock, SIOCGIFFLAGS, &request) < 0)
-		return failed(fault, errno, "flags of", name);
+		return failed(fault, errno, NULL, ENABLE_FAILED);
 	if (request.ifr_flags & IFF_UP)
 		return CCHV_OK;
 	request.ifr_flags |= IFF_UP;
-	return ioctl(sock, SIOCSIFFLAGS, &request) < 0 ? failed(fault, errno, "enable", name) : CCHV_OK;
+	return ioctl(sock, SIOCSIFFLAGS, &request) < 0 ? failed(fault, errno, NULL, ENABLE_FAILED) : CCHV_OK;
 }
 
 int tap_open(const struct json *net, int *fds, size_t *count, struct fault *fault)
@@ -107,9 +114,9 @@ int tap_open(const struct json *net, int *fds, size_t *count, struct fault *faul
 
 	*count = 0;
 	if (pairs > room)
-		return failed(fault, E2BIG, "queues of", wanted);
+		return failed(fault, E2BIG, "more queues than cchv-qemu can open", OPEN_FAILED);
 	if (strlen(wanted) >= IFNAMSIZ)
-		return failed(fault, ENAMETOOLONG, "attach to", wanted);
+		return failed(fault, ENAMETOOLONG, "Unable to configure tap interface", OPEN_FAILED);
 	snprintf(name, sizeof(name), "%s", wanted);
 	for (; r == CCHV_OK && opened < pairs; opened += r == CCHV_OK)
 		r = open_queue(name, pairs > 1, name, &fds[opened], fault);

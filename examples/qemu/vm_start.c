@@ -23,14 +23,23 @@ static int check_kernel(const char *path, struct fault *fault)
 
 	if (fd < 0) {
 		fault_os(fault, errno);
-		return fault_wrap(fault, "Cannot open kernel file '%s'", path);
+		return fault_wrap(fault, "Cannot open kernel file");
 	}
 	if (fd_pread_full(fd, head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
 	    (memcmp(head, "\177ELF", 4) == 0 || memcmp(head + 0x202, "HdrS", 4) == 0))
 		return CCHV_OK;
 	/* HdrS lies at 0x202 to 0x205. */
-	fault_set(fault, 500, "'%s' is neither an ELF nor a bzImage", path);
+	fault_set(fault, 500, "Kernel Loader: Invalid bzImage");
+	fault_wrap(fault, "Kernel Loader: failed to load bzImage kernel image: Kernel Loader: Invalid bzImage");
 	return fault_wrap(fault, "Cannot load the kernel into memory");
+}
+
+static int check_memory(const struct json *config, struct fault *fault)
+{
+	if (config_base_memory(config))
+		return CCHV_OK;
+	fault_set(fault, 500, "No memory zones found");
+	return fault_wrap(fault, "Memory manager error");
 }
 
 static int check_payload(const struct json *payload, struct fault *fault)
@@ -41,7 +50,7 @@ static int check_payload(const struct json *payload, struct fault *fault)
 	if (r < 0 || !initramfs || access(initramfs, R_OK) == 0)
 		return r;
 	fault_os(fault, errno);
-	return fault_wrap(fault, "Cannot open initramfs file '%s'", initramfs);
+	return fault_wrap(fault, "Cannot open initramfs file");
 }
 
 static void keep_slots(struct vm *vm)
@@ -304,6 +313,8 @@ static int start(struct vm *vm, struct fault *fault)
 {
 	int r = config_check(vm->config, fault);
 
+	if (r == CCHV_OK)
+		r = check_memory(vm->config, fault);
 	if (r == CCHV_OK)
 		r = check_payload(json_get(vm->config, "payload"), fault);
 	if (r == CCHV_OK)

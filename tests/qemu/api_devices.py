@@ -330,7 +330,7 @@ def case_net_by_name():
     name = vm.shell.run(f"ls {pattern}")
     vm.shell.run(f"ip addr add 192.168.232.2/24 dev {name}; ip link set {name} up; "
                  "ping -c 1 -W 20 192.168.232.1 >/dev/null")
-    check_error(vm.call("PUT", "vm.add-net", {"id": "second", "tap": tap}), 500, tap)
+    check_error(vm.call("PUT", "vm.add-net", {"id": "second", "tap": tap}), 500, "Open tap device failed")
     remove(vm, "named", slot)
     until(lambda: not os.path.exists(f"/sys/class/net/{tap}"), "the tap to be let go")
 
@@ -515,7 +515,8 @@ def case_many_disks_at_once():
     for slot in (10, 11, 12, 13, 14, 15):
         slots[slot] = add(vm, "disk", id=f"many{slot}", path=vm.path(f"many{slot}", 8 * MIB), image_type="Raw",
                           pci_device_id=slot)
-    check_error(vm.call("PUT", "vm.add-disk", {"path": vm.path("x", MIB), "pci_device_id": 10}), 500, "in use")
+    check_error(vm.call("PUT", "vm.add-disk", {"path": vm.path("x", MIB), "pci_device_id": 10}), 500,
+                "already used: 10")
     for slot in slots:
         block_name(vm, slot)
     for slot in slots:

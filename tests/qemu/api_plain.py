@@ -47,10 +47,14 @@ def get(path, *headers):
 def case_command_line():
     check(run("--version").returncode, 0)
     assert "v53.0" in run("-V").stdout
-    for words in ([], ["--no-such-thing"], ["--api-socket"], ["--seccomp", "maybe"], ["--api-socket", "fd=x"],
-                  ["--kernel", "/x", "--api-socket", "path=/tmp/x"]):
+    for words in ([], ["--no-such-thing"], ["--api-socket"], ["--seccomp", "maybe"]):
         check(run(*words).returncode, 2, f"exit code of {words}")
-    check(run("--api-socket", "fd=99").returncode, 1)
+    check(run("--api-socket", "fd=x").returncode, 1)
+    check(run("--api-socket", "path=/tmp/never.sock", "--event-monitor", "fd=x").returncode, 1)
+    if not REAL:
+        check(run("--kernel", "/x", "--api-socket", "path=/tmp/x").returncode, 2)
+    # The original's own filter of system calls kills it there.
+    check(run("--api-socket", "fd=99").returncode, -31 if REAL else 1)
     check(run("--api-socket", "path=/nonexistent/x/api.sock").returncode, 1)
     check(run("--api-socket", "path=/tmp/never.sock", "--event-monitor", "path=/nonexistent/e").returncode, 1)
 
@@ -124,17 +128,22 @@ def case_http_keeps_alive():
 
 def case_http_refusals():
     with Vmm() as vmm:
-        bad = [b"get /api/v1/vmm.ping HTTP/1.1\r\n\r\n", b"DELETE /api/v1/vmm.ping HTTP/1.1\r\n\r\n",
-               b"GET /api/v1/vmm.ping HTTP/2.0\r\n\r\n", b"GET /api/v1/vmm.ping HTTP/1.1\nHost: x\n\n",
+        bad = [b"get /api/v1/vmm.ping HTTP/1.1\r\n\r\n", b"GET /api/v1/vmm.ping HTTP/2.0\r\n\r\n",
                b"\r\nGET /api/v1/vmm.ping HTTP/1.1\r\n\r\n", b"nonsense\r\n\r\n",
                b"GET /" + b"x" * 1024 + b" HTTP/1.1\r\n\r\n", get("vmm.ping", "A: " + "b" * 1024),
-               get("vmm.ping", "no colon"), get("vmm.ping", "Accept-Encoding: identity;q=0"),
-               b"PUT /api/v1/vm.create HTTP/1.1\r\nContent-Length: 51201\r\n\r\n",
-               b"PUT /api/v1/vm.create HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"]
+               get("vmm.ping", "no colon"), get("vmm.ping", "Accept-Encoding: identity;q=0")]
+        # The original waits for more after a bare newline; versions after 53 take larger bodies, and have another answer
+        # to this method.
+        if not REAL:
+            bad += [b"GET /api/v1/vmm.ping HTTP/1.1\nHost: x\n\n",
+                    b"DELETE /api/v1/vmm.ping HTTP/1.1\r\n\r\n",
+                    b"PUT /api/v1/vm.create HTTP/1.1\r\nContent-Length: 51201\r\n\r\n"]
         for data in bad:
             text = raw(vmm, data)
             assert text.startswith(b"HTTP/1.1 400 "), (data[:60], text)
             assert b"Server: Firecracker API" in text and b'{ "error": "' in text, text
+        chunked = raw(vmm, b"PUT /api/v1/vm.create HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n")
+        assert chunked.startswith(b"HTTP/1.1 400 "), chunked
         # The longest that is taken.
         line = b"GET /api/v1/" + b"x" * (1024 - len(b"GET /api/v1/ HTTP/1.1\r\n")) + b" HTTP/1.1\r\n"
         check(len(line), 1024)
@@ -273,7 +282,8 @@ def case_defaults():
               (1, 128, "Unknown", True, False))
         net = config["net"][0]
         check((net["num_queues"], net["queue_size"], net["offload_tso"]), (2, 256, True))
-        assert int(net["mac"][:2], 16) & 3 == 2, net["mac"]
+        # Versions after 53 make it up when the VM boots.
+        assert REAL or int(net["mac"][:2], 16) & 3 == 2, net
         check((config["fs"][0]["num_queues"], config["fs"][0]["queue_size"]), (1, 1024))
 
 
@@ -302,6 +312,7 @@ def case_cold_changes():
         assert "vsock" not in config and not config["disks"] and not config["pmem"], config
         vmm.put("vm.delete")
         check(vmm.call("GET", "vm.info")[0], 404)
+        vmm.events.wait("vm", "deleted")
         check(vmm.events.names(), ["vmm/starting", "vm/deleted"])
 
 
@@ -317,27 +328,35 @@ def failing_boots(vmm):
     kernel = {"kernel": vmm.kernel}
     text = vmm.path("text", 4096)
     odd = vmm.path("odd", MIB)
+    # The original boots without a vCPU, and dies of a console without its file.
+    own = [
+        ({"cpus": {"boot_vcpus": 0, "max_vcpus": 1}}, ["zero"]),
+        ({"payload": kernel, "console": {"mode": "File"}}, ["Path missing"]),
+        ({"payload": kernel, "devices": [{"path": "/sys/x"}]}, ["devices", "unsupported"]),
+    ]
     return [
         ({"payload": None}, ["No bootitem"]),
-        ({"payload": {"kernel": "/nonexistent"}}, ["/nonexistent", "No such file"]),
-        ({"payload": {"kernel": text}}, [text, "neither"]),
-        ({"payload": {"kernel": vmm.kernel, "initramfs": "/nonexistent"}}, ["/nonexistent", "No such file"]),
+        ({"payload": {"kernel": "/nonexistent"}}, ["Cannot open kernel file", "No such file"]),
+        ({"payload": {"kernel": text}}, ["Cannot load the kernel into memory", "Invalid bzImage"]),
+        ({"payload": {"kernel": vmm.kernel, "initramfs": "/nonexistent"}},
+         ["Cannot open initramfs file", "No such file"]),
         ({"payload": {"firmware": "/x"}}, ["firmware"]),
         ({"cpus": {"boot_vcpus": 2, "max_vcpus": 1}}, ["Max CPUs (1) lower than boot CPUs (2)"]),
-        ({"cpus": {"boot_vcpus": 0, "max_vcpus": 1}}, ["zero"]),
-        ({"memory": {"size": 0}}, ["Memory size"]),
+        ({"memory": {"size": 0}}, ["Memory manager error", "No memory zones found"]),
         ({"memory": {"size": 256 * MIB}, "fs": [{"tag": "t", "socket": "s"}]}, ["shared memory"]),
-        ({"payload": kernel, "disks": [{"path": "/nonexistent"}]}, ["/nonexistent", "No such file"]),
+        ({"payload": kernel, "disks": [{"path": "/nonexistent"}]}, ["Cannot open disk path", "/nonexistent", "No such file"]),
         ({"payload": kernel, "disks": [{"path": text, "pci_device_id": 9}, {"path": odd, "pci_device_id": 9}]},
-         ["9", "in use"]),
+         ["Could not reserve the PCI device ID", "already used: 9"]),
         ({"payload": kernel, "pmem": [{"file": odd}]}, ["2MiB"]),
-        ({"payload": kernel, "pmem": [{"file": "/nonexistent"}]}, ["/nonexistent"]),
-        ({"payload": kernel, "vsock": {"cid": 3, "socket": "/nonexistent/v"}}, ["/nonexistent/v"]),
+        ({"payload": kernel, "pmem": [{"file": "/nonexistent"}]},
+         ["Cannot open persistent memory file", "No such file"]),
+        ({"payload": kernel, "vsock": {"cid": 3, "socket": "/nonexistent/v"}},
+         ["Cannot create virtio-vsock backend", "Error binding to the host-side Unix socket", "No such file"]),
         ({"payload": kernel, "vsock": {"cid": 2, "socket": "v"}}, ["special VSOCK CID"]),
-        ({"payload": kernel, "net": [{"tap": "no/such"}]}, ["no/such"]),
-        ({"payload": kernel, "console": {"mode": "File"}}, ["Path missing"]),
+        ({"payload": kernel, "net": [{"tap": "no/such"}]},
+         ["Cannot create virtio-net device", "Failed to open taps", "Open tap device failed", "Invalid argument"]),
         ({"payload": kernel, "disks": [{"path": text, "image_type": "Qcow2"}]}, ["qcow2"]),
-        ({"payload": kernel, "devices": [{"path": "/sys/x"}]}, ["devices", "unsupported"]),
+        *(own if not REAL else []),
     ]
 
 
@@ -387,7 +406,9 @@ def case_stray_descriptors():
         with tempfile.TemporaryFile() as f:
             for _ in range(20):
                 check(vmm.put_fds("vm.resize", {"desired_vcpus": 1}, [f.fileno()] * 8)[0], 204)
-                check(vmm.put_fds("vm.add-net", {"num_queues": 2}, [f.fileno()] * 3)[0], 500)
+                # The original keeps those of a network device that it refuses.
+                if not REAL:
+                    check_error(vmm.put_fds("vm.add-net", {"num_queues": 2}, [f.fileno()] * 3), 500)
         until(lambda: len(os.listdir(f"/proc/{vmm.process.pid}/fd")) <= before, "descriptors to be closed")
 
 
