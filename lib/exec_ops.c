@@ -83,6 +83,16 @@ CCHV_API int cchv_vm_exec(cchv_vm *vm, cchv_exec_config *config, int timeout_ms,
 	return r;
 }
 
+static const char *scope_of(int target)
+{
+	switch (target) {
+	case CCHV_SIGNAL_GROUP: return "group";
+	case CCHV_SIGNAL_LEADER: return "leader";
+	case CCHV_SIGNAL_CONTAINER: return "container";
+	default: return NULL;
+	}
+}
+
 CCHV_API int cchv_exec_signal(cchv_exec *exec, int signal_number, int target, int timeout_ms,
                               cchv_error **err)
 {
@@ -95,7 +105,7 @@ CCHV_API int cchv_exec_signal(cchv_exec *exec, int signal_number, int target, in
 	if (signal_number < 0 || signal_number > 64)
 		r = err_set(err, CCHV_ERR_INVALID, 0, "process '%s': signal %d", exec->exec->id,
 		            signal_number);
-	else if (target != CCHV_SIGNAL_GROUP && target != CCHV_SIGNAL_LEADER)
+	else if (!scope_of(target))
 		r = err_set(err, CCHV_ERR_UNSUPPORTED, 0, "process '%s': signal target %d", exec->exec->id,
 		            target);
 	else if (exec->exec->phase >= EXEC_ENDING)
@@ -105,7 +115,7 @@ CCHV_API int cchv_exec_signal(cchv_exec *exec, int signal_number, int target, in
 	if (r == CCHV_OK) {
 		params = exec_params(exec->exec);
 		json_set_i64(params, "signal", signal_number);
-		json_set_string(params, "scope", target == CCHV_SIGNAL_LEADER ? "leader" : "group");
+		json_set_string(params, "scope", scope_of(target));
 		r = guest_call(exec->vm, "exec.signal", params, deadline, NULL, err);
 	}
 	vm_leave(exec->vm);

@@ -43,7 +43,8 @@ enum cchv_exec_state {
 /* Whom a signal goes to. Values are only appended. */
 enum cchv_signal_target {
 	CCHV_SIGNAL_GROUP = 1, /* its process group: it and the children that stayed in it */
-	CCHV_SIGNAL_LEADER = 2 /* the process alone */
+	CCHV_SIGNAL_LEADER = 2, /* the process alone */
+	CCHV_SIGNAL_CONTAINER = 3 /* every process of its container */
 };
 
 /* ---- where a process's streams lead ---- */
@@ -426,7 +427,8 @@ int cchv_exec_close_stdin(cchv_exec *exec, cchv_error **err);
  * @exec:          the process
  * @signal_number: 1 to 64, as on Linux; 0 only looks whether it could be sent
  * @target:        one of enum cchv_signal_target. Each process leads a session and group of its
- *                 own; children that left the group are not reached by either.
+ *                 own; children that left the group are reached by CCHV_SIGNAL_CONTAINER alone,
+ *                 which reaches the other processes of the container, too
  * @timeout_ms:    longest time to block in milliseconds; 0 looks once, -1 waits for ever
  * @err:           NULL, or receives the error (free it with cchv_error_free())
  *

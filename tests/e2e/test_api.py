@@ -51,7 +51,11 @@ def exits_and_signals(t):
             equal(alive, survivors, f"children that live after {target!r}")
             box.run(["sh", "-c", "kill -9 " + b" ".join(pids).decode()])
         raises(cchv.NotFoundError, tree.exec.signal, 15)
-        init.signal(9, timeout=20)
+        # To everybody: another exec's children, too; init handles it.
+        other, tree = box.popen(["sleep", "600"]), box.popen(["probe", "tree", "600"], stdout=cchv.PIPE)
+        pids = tree.stdout.readline().split()
+        other.exec.signal(9, cchv.SignalTarget.CONTAINER, timeout=20)
+        equal((other.wait(20), tree.wait(20), init.wait(30)), (-9, -9, (None, 9)), "all of the container")
         equal(init.wait(30), (None, 9), "init")
 
 

@@ -276,6 +276,43 @@ TEST(several_threads_wait_while_another_signals)
 	end();
 }
 
+/* Three signals, each to others. */
+static void be_signalled(int listener)
+{
+	static const char *const scopes[] = { "\"scope\":\"group\"", "\"scope\":\"leader\"",
+	                                      "\"scope\":\"container\"" };
+	int fd = script_control(listener), out;
+	unsigned long long id = script_expect(fd, "exec.start");
+
+	out = script_stream(listener, "stdout");
+	script_reply(fd, id, "{\"pid\":7}");
+	for (int i = 0; i < 3; i++) {
+		const char *got = peer_recv(fd);
+
+		if (sscanf(got, "{\"id\":%llu", &id) != 1 || !strstr(got, "exec.signal") || !strstr(got, scopes[i]))
+			_exit(41);
+		script_reply(fd, id, "{}");
+	}
+	peer_send(fd, EXITED(1, 15, "{\"stdout\":0}"));
+	script_end(fd);
+	close(out);
+}
+
+TEST(signals_go_to_whom_they_are_meant_for)
+{
+	cleanup_err cchv_error *err = NULL;
+	int signal = 0;
+
+	begin(be_signalled);
+	for (int target = CCHV_SIGNAL_GROUP; target <= CCHV_SIGNAL_CONTAINER; target++)
+		CHECK_INT(cchv_exec_signal(exec, 10, target, 5000, NULL), 0);
+	CHECK_INT(cchv_exec_signal(exec, 10, 0, 5000, &err), CCHV_ERR_UNSUPPORTED);
+	CHECK_INT(cchv_exec_signal(exec, 10, CCHV_SIGNAL_CONTAINER + 1, 5000, NULL), CCHV_ERR_UNSUPPORTED);
+	CHECK_INT(cchv_exec_wait(exec, 5000, NULL, &signal, NULL), 0);
+	CHECK_INT(signal, 15);
+	end();
+}
+
 TEST(looking_once)
 {
 	cleanup_err cchv_error *err = NULL;

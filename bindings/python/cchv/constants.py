@@ -75,6 +75,7 @@ class ExecState(enum.IntEnum):
 class SignalTarget(enum.IntEnum):
     GROUP = 1
     LEADER = 2
+    CONTAINER = 3
 
 
 class ContainerState(enum.IntEnum):
