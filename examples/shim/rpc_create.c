@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Create. Enters: the request, config.json. Leaves: a container whose init stands ready in a running VM, or
+ * nothing at all. The first one of a group makes the VM; others wait for it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "events.h"
+#include "guest_spec.h"
+#include "log.h"
+#include "memory.h"
+#include "op.h"
+#include "sandbox.h"
+#include "service.h"
+#include "sizing.h"
+#include "spec_tree.h"
+#include "state_file.h"
+#include "task_host.h"
+
+#include <unistd.h>
+
+#define CREATE_MS 60000
+#define BOOT_MS   180000
+
+/* What the thread needs, and what it makes. */
+struct create {
+	int is_first;
+	struct wire options; /* a copy */
+	struct shim_config config;
+	cchv_ctx *ctx;
+	cchv_vm *vm;
+	char *vm_id;
+	cchv_vm_config *vm_config;
+	cchv_container_config *container_config;
+	struct netns_mirror *mirror;
+	struct size size;
+	/* The other containers of the VM: their pids here, their names there. */
+	struct {
+		int pid;
+		char *name;
+	} * others;
+	size_t other_count;
+};
+
+static void create_free(struct create *c)
+{
+	for (size_t i = 0; i < c->other_count; i++)
+		free(c->others[i].name);
+	free(c->others);
+	cchv_vm_config_free(c->vm_config);
+	cchv_container_config_free(c->container_config);
+	wire_free(&c->options);
+	free(c);
+}
+
+static const char *find_other(int pid, void *data)
+{
+	const struct create *c = data;
+
+	for (size_t i = 0; i < c->other_count; i++)
+		if (c->others[i].pid == pid)
+			return c->others[i].name;
+	return NULL;
+}
+
+/* An id for the library: readable, and never that of an earlier one of the same name. */
+static char *make_id(const char *id)
+{
+	unsigned char random[6];
+
+	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+		abort();
+	return need_text("%.60s.%02x%02x%02x%02x%02x%02x", id, random[0], random[1], random[2], random[3],
+			 random[4], random[5]);
+}
+
+/* ---- in the thread ---- */
+
+static int worse(int a, int b)
+{
+	return b < a ? b : a;
+}
+
+static void open_context(struct op *op)
+{
+	struct create *c = op->result;
+	struct shim_config *s = &c->config;
+	cchv_error *error = NULL;
+	char *text = NULL;
+	int r = shim_config_read(wire_view_of(c->options.data, c->options.len), s, &text);
+
+	if (r < 0) {
+		op_fail_text(op, r, text);
+		return;
+	}
+	r = cchv_ctx_new(&c->ctx, &error);
+	if (r < 0) {
+		op_fail_library(op, r, error, "library");
+		return;
+	}
+	if (s->runtime_dir)
+		r = worse(r, cchv_ctx_set_runtime_dir(c->ctx, s->runtime_dir));
+	if (s->state_dir)
+		r = worse(r, cchv_ctx_set_state_dir(c->ctx, s->state_dir));
+	if (s->vmm)
+		r = worse(r, cchv_ctx_set_vmm(c->ctx, s->vmm));
+	r = worse(r, cchv_ctx_set_log(c->ctx, log_get_level(), log_from_library, NULL, NULL));
+	if (r < 0)
+		op_fail_library(op, r, NULL, "settings of the runtime");
+}
+
+static void make_vm_config(struct op *op)
+{
+	struct create *c = op->result;
+	struct size size = sizing_of(op->task->host->spec, op->server->sandbox->is_pod, &c->config);
+	int r = cchv_vm_config_new(&c->vm_config);
+
+	c->size = size;
+	if (r == CCHV_OK) {
+		r = cchv_vm_config_set_id(c->vm_config, c->vm_id);
+		r = worse(r, cchv_vm_config_set_vcpus(c->vm_config, size.vcpus, size.max_vcpus));
+		r = worse(r, cchv_vm_config_set_memory(c->vm_config, size.memory_bytes));
+		/* This thread lives as long as the server: a VM without one is of no use to anybody. */
+		r = worse(r, cchv_vm_config_set_kill_with_thread(c->vm_config, 1));
+		if (c->config.kernel)
+			r = worse(r, cchv_vm_config_set_kernel(c->vm_config, c->config.kernel));
+		if (c->config.initramfs)
+			r = worse(r, cchv_vm_config_set_initramfs(c->vm_config, c->config.initramfs));
+		if (c->config.cmdline)
+			r = worse(r, cchv_vm_config_set_cmdline(c->vm_config, c->config.cmdline));
+		/* Members may come with directories to share. */
+		if (op->server->sandbox->is_pod)
+			r = worse(r, cchv_vm_config_set_shared_memory(c->vm_config, 1));
+	}
+	if (r < 0)
+		op_fail_library(op, r, NULL, "settings of the VM");
+}
+
+/* Before anything of it is taken. */
+static void write_state(struct op *op)
+{
+	struct create *c = op->result;
+	struct state state = {
+		.server_pid = getpid(),
+		.server_start = state_process_start(getpid()),
+		.group = (char *)op->server->flags->group,
+		.socket = (char *)op->server->flags->socket,
+		.vm = c->vm_id,
+		.runtime_dir = (char *)cchv_ctx_get_runtime_dir(c->ctx),
+		.state_dir = (char *)cchv_ctx_get_state_dir(c->ctx),
+		.container = op->task->lib_id,
+		.netns = op->task->host->netns,
+	};
+
+	if (state_file_write(op->task->bundle, &state) < 0)
+		op_fail(op, CODE_UNKNOWN, "state in %s: %s", op->task->bundle, strerror(errno));
+}
+
+static void add_rootfs(struct op *op)
+{
+	struct create *c = op->result;
+	struct task_host *host = op->task->host;
+	struct rootfs_options options = { .scratch_bytes = c->config.scratch_mib << 20 };
+	const char *mode = spec_tree_string(spec_tree_get(host->spec, "annotations"), "io.cchv.rootfs");
+	char *text = NULL;
+	int r;
+
+	if (!mode)
+		mode = c->config.rootfs ? c->config.rootfs : "";
+	r = rootfs_mode_parse(mode, &options.mode);
+	if (r < 0) {
+		op_fail(op, CODE_INVALID, "rootfs '%s': neither 'image' nor 'virtiofs'", mode);
+		return;
+	}
+	r = rootfs_add(&host->rootfs, c->ctx, &op->task->mounts, op->task->bundle, host->spec, &options,
+		       c->container_config, c->vm_config, &text);
+	if (r == 0)
+		r = binds_map(&host->binds, host->spec, op->task->bundle, c->container_config, c->vm_config,
+			      &text);
+	if (r < 0)
+		op_fail_text(op, r, text);
+}
+
+static void set_spec(struct op *op)
+{
+	struct create *c = op->result;
+	char *text = NULL, *json;
+	int r = guest_spec_adapt(op->task->host->spec, find_other, c, &text);
+
+	if (r < 0) {
+		op_fail_text(op, r, text);
+		return;
+	}
+	json = spec_tree_print(op->task->host->spec);
+	r = json ? cchv_container_config_set_spec_json(c->container_config, json) : CCHV_ERR_NOMEM;
+	r = worse(r, cchv_container_config_set_tty(c->container_config, op->task->init->paths.terminal));
+	free(json);
+	if (r < 0)
+		op_fail_library(op, r, NULL, "specification");
+}
+
+static void make_settings(struct op *op)
+{
+	struct create *c = op->result;
+	char *text = NULL;
+	int r;
+
+	if (c->is_first)
+		make_vm_config(op);
+	if (op->code)
+		return;
+	r = cchv_container_config_new(op->task->lib_id, &c->container_config);
+	if (r < 0) {
+		op_fail_library(op, r, NULL, "settings of the container");
+		return;
+	}
+	add_rootfs(op);
+	if (!op->code)
+		set_spec(op);
+	if (op->code || !c->is_first)
+		return;
+	r = netns_mirror_new(&c->mirror, op->task->host->holder.netns_fd, c->size.vcpus, &text);
+	if (r == 0)
+		r = netns_mirror_update(c->mirror, c->vm_config, NULL, CREATE_MS, &text);
+	if (r < 0)
+		op_fail_text(op, r, text);
+}
+
+static void make_container(struct op *op)
+{
+	struct create *c = op->result;
+	cchv_error *error = NULL;
+	int r = CCHV_OK;
+
+	if (c->is_first)
+		r = cchv_vm_create(c->ctx, c->vm_config, CREATE_MS, &c->vm, &error);
+	if (r == CCHV_OK)
+		r = cchv_container_create(c->vm, c->container_config, CREATE_MS, &op->task->container,
+					  &error);
+	if (r == CCHV_OK && c->is_first)
+		r = cchv_vm_boot(c->vm, BOOT_MS, &error);
+	if (r < 0)
+		op_fail_library(op, r, error, "container '%s'", op->task->id);
+}
+
+/* The thread's own leftovers; what the task has goes in the loop's. */
+static void undo(struct op *op)
+{
+	struct create *c = op->result;
+
+	cchv_container_free(op->task->container);
+	op->task->container = NULL;
+	task_host_release(op->task->host);
+	if (!c->is_first)
+		return;
+	cchv_vm_free(c->vm);
+	netns_mirror_free(c->mirror);
+	cchv_ctx_free(c->ctx);
+	shim_config_free(&c->config);
+	free(c->vm_id);
+	c->vm = NULL;
+	c->mirror = NULL;
+	c->ctx = NULL;
+	c->vm_id = NULL;
+}
+
+static void run(struct op *op)
+{
+	struct sandbox *sandbox = op->server->sandbox;
+	struct create *c = op->result;
+	struct process *init = op->task->init;
+	char *text = NULL;
+	int r;
+
+	if (c->is_first) {
+		open_context(op);
+	} else if (sandbox->state == SANDBOX_UP) {
+		c->ctx = sandbox->ctx;
+		c->vm = sandbox->vm;
+		c->vm_id = sandbox->vm_id;
+		c->config = sandbox->config;
+	} else {
+		op_fail(op, CODE_PRECONDITION, "container '%s': its group's VM has ended", op->task->id);
+	}
+	if (!op->code)
+		write_state(op);
+	if (!op->code) {
+		r = stdio_set_open(&init->paths, op->task->id, op->server->flags->namespace, &init->stdio,
+				   &text);
+		if (r < 0)
+			op_fail_text(op, r, text);
+	}
+	if (!op->code)
+		make_settings(op);
+	if (!op->code)
+		make_container(op);
+	if (op->code)
+		undo(op);
+}
+
+/* ---- in the loop's ---- */
+
+static void failed(struct op *op)
+{
+	state_file_remove(op->task->bundle);
+	if (((struct create *)op->result)->is_first)
+		sandbox_made(op->server->sandbox, 0);
+	log_line(LOG_ERROR, "create '%s': %s", op->task->id, op->message);
+	task_unlist(op->task);
+	op_answer_failure(op);
+}
+
+static void created(struct op *op)
+{
+	struct sandbox *sandbox = op->server->sandbox;
+	struct create *c = op->result;
+	struct wire reply = { 0 };
+
+	op->task->phase = TASK_LIVE;
+	if (c->is_first) {
+		sandbox->ctx = c->ctx;
+		sandbox->vm = c->vm;
+		sandbox->vm_id = c->vm_id;
+		sandbox->config = c->config;
+		sandbox->mirror = c->mirror;
+		sandbox->size = c->size;
+		sandbox_made(sandbox, 1);
+	}
+	events_task_create(op->task);
+	wire_put_uint(&reply, 1, op->task->init->pid);
+	call_answer(op->call, &reply);
+	op->call = NULL;
+}
+
+static void done(struct op *op)
+{
+	if (op->code)
+		failed(op);
+	else
+		created(op);
+	create_free(op->result);
+}
+
+static void remember_others(struct server *server, struct create *c)
+{
+	size_t count = 0;
+
+	for (struct task *t = server->tasks; t; t = t->next)
+		count++;
+	c->others = need_zero((count + 1) * sizeof(*c->others));
+	for (struct task *t = server->tasks; t; t = t->next) {
+		if (t->phase != TASK_LIVE)
+			continue;
+		c->others[c->other_count].pid = (int)t->init->pid;
+		c->others[c->other_count++].name = need_copy(t->lib_id);
+	}
+}
+
+static int is_pod(const struct task *task)
+{
+	yajl_val annotations = spec_tree_get(task->host->spec, "annotations");
+
+	return spec_tree_get(annotations, "io.containerd.runc.v2.group") ||
+	       spec_tree_get(annotations, "io.kubernetes.cri.sandbox-id") ||
+	       spec_tree_get(annotations, "io.kubernetes.cri-o.SandboxID");
+}
+
+static void submit(struct server *server, struct call *call, struct task *task, struct create *c)
+{
+	struct sandbox *sandbox = server->sandbox;
+	struct op *op = op_new(server, call, task, NULL, run, done);
+
+	op->result = c;
+	task->lib_id = make_id(task->id);
+	switch (sandbox->state) {
+	case SANDBOX_NONE:
+		sandbox->state = SANDBOX_MAKING;
+		sandbox->is_pod = is_pod(task);
+		c->is_first = 1;
+		c->vm_id = make_id(server->flags->group);
+		op_start_lasting(op);
+		break;
+	case SANDBOX_MAKING:
+		op->job.next = (struct job *)sandbox->waiting;
+		sandbox->waiting = op;
+		break;
+	default: op_start(op); break;
+	}
+}
+
+void rpc_create(struct server *server, struct call *call, struct request *request)
+{
+	struct task *task;
+	struct create *c;
+	char *text = NULL;
+	int r;
+
+	if (!request_id_is_valid(request->id) || *request->bundle != '/') {
+		call_fail(call, CODE_INVALID, "create: wrong id or bundle");
+		return;
+	}
+	if (task_find(server, request->id)) {
+		call_fail(call, CODE_EXISTS, "container %s: already exists", request->id);
+		return;
+	}
+	if (*request->checkpoint) {
+		call_fail(call, CODE_UNIMPLEMENTED, "restoring a checkpoint is not implemented");
+		return;
+	}
+	task = task_new(server, request->id, request->bundle);
+	task->init->paths =
+		(struct stdio_paths) { request->in, request->out, request->err, request->terminal != 0 };
+	request->in = request->out = request->err = NULL;
+	task->mounts = request->rootfs;
+	request->rootfs = (struct mount_list) { 0 };
+	r = task_host_read_spec(task->host, task->bundle, &text);
+	if (r == 0)
+		r = task_host_start_holder(task->host, &text);
+	if (r < 0) {
+		call_fail(call,
+			  r == CCHV_ERR_INVALID || r == CCHV_ERR_UNSUPPORTED ? CODE_INVALID : CODE_UNKNOWN,
+			  "%s", text ? text : cchv_err_text(r));
+		free(text);
+		task_unlist(task);
+		return;
+	}
+	/* Known to Pids from here on: a container that is being made is no leak. */
+	task->init->pid = (uint32_t)task->host->holder.pid;
+	c = need_zero(sizeof(*c));
+	wire_put(&c->options, request->any.data, request->any.len);
+	remember_others(server, c);
+	submit(server, call, task, c);
+}

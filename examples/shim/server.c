@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The server: see server.h. Enters: connections of the daemon, signals. Leaves: answers; and itself, when the
+ * daemon needs it no more.
+ */
+#include "server.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "listener.h"
+#include "log.h"
+#include "sandbox.h"
+#include "service.h"
+
+/* What a server lives on for that never got a task, once nobody is connected: its daemon has died in between.
+ */
+#define LONELY_MS 60000
+#define FLUSH_MS  5000
+
+/* ---- connections ---- */
+
+/* Of the same user, as the stock shim wants it. */
+static int is_ours(int fd)
+{
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && peer.uid == geteuid() &&
+	       peer.gid == getegid();
+}
+
+static void on_call(struct call *call, void *data)
+{
+	service_call(data, call);
+}
+
+static void on_lonely(void *data)
+{
+	struct server *server = data;
+
+	if (server->tasks || server->connections)
+		return;
+	log_line(LOG_INFO, "nobody needs this server: it ends");
+	server_end(server);
+}
+
+static void on_closed(void *data)
+{
+	struct server *server = data;
+
+	server->connections--;
+	server_look(server);
+}
+
+static void on_connection(uint32_t events, void *data)
+{
+	struct server *server = data;
+	struct conn_hooks hooks = { .call = on_call, .closed = on_closed, .data = server };
+	int fd = accept4(server->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	if (fd < 0) {
+		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+			log_line(LOG_ERROR, "accept: %s", strerror(errno));
+		return;
+	}
+	if (!is_ours(fd)) {
+		log_line(LOG_WARNING, "a connection of another user was refused");
+		close(fd);
+		return;
+	}
+	if (!conn_new(server->loop, fd, &hooks)) {
+		log_line(LOG_ERROR, "connection: %s", strerror(errno));
+		return;
+	}
+	server->connections++;
+	loop_clear_timer(&server->lonely);
+}
+
+/* ---- the end ---- */
+
+static void on_flushed(void *data)
+{
+	struct server *server = data;
+
+	loop_end(server->loop);
+}
+
+static void try_to_leave(struct server *server)
+{
+	if (server->ending != 1 || jobs_count(server->jobs))
+		return;
+	server->ending = 2;
+	publisher_flush(server->publisher, FLUSH_MS, on_flushed, server);
+}
+
+void server_end(struct server *server)
+{
+	if (server->ending)
+		return;
+	server->ending = 1;
+	/* From here on a start finds nobody, and makes a server of its own. */
+	loop_unwatch(&server->listener);
+	listener_remove(server->flags->socket, server->listener.fd);
+	server->listener.fd = -1;
+	loop_clear_timer(&server->lonely);
+	if (server->sandbox->state == SANDBOX_UP)
+		sandbox_end(server->sandbox);
+	try_to_leave(server);
+}
+
+void server_look(struct server *server)
+{
+	/* The last containers of a pod went while the VM ran on. */
+	if (!server->tasks && server->sandbox->state == SANDBOX_UP)
+		sandbox_end(server->sandbox);
+	sandbox_look(server->sandbox);
+	if (server->ending)
+		try_to_leave(server);
+	else if (!server->tasks && !server->connections && !server->lonely.loop)
+		loop_set_timer(server->loop, &server->lonely, LONELY_MS);
+}
+
+static void on_signal(uint32_t events, void *data)
+{
+	struct server *server = data;
+	struct signalfd_siginfo info;
+
+	if (read(server->signals.fd, &info, sizeof(info)) != sizeof(info))
+		return;
+	log_line(LOG_INFO, "signal %u: the server ends", info.ssi_signo);
+	server_end(server);
+}
+
+/* ---- the beginning ---- */
+
+static int watch_signals(struct server *server)
+{
+	sigset_t set;
+
+	signal(SIGPIPE, SIG_IGN);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+		return -1;
+	server->signals = (struct watch) { .fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK),
+					   .fn = on_signal,
+					   .data = server };
+	return server->signals.fd < 0 ? -1 : loop_watch(server->loop, &server->signals, EPOLLIN);
+}
+
+/* The daemon's ttrpc socket lies beside its gRPC socket. */
+static void find_daemon(const struct flags *flags, char *address, size_t size)
+{
+	const char *given = getenv("TTRPC_ADDRESS");
+
+	if (given && *given)
+		snprintf(address, size, "%s", given);
+	else
+		snprintf(address, size, "%s.ttrpc", flags->address ? flags->address : "");
+}
+
+static int open_server(struct server *server, int listener_fd)
+{
+	char address[512];
+
+	find_daemon(server->flags, address, sizeof(address));
+	server->listener = (struct watch) { .fd = listener_fd, .fn = on_connection, .data = server };
+	server->lonely = (struct timer) { .fn = on_lonely, .data = server };
+	server->loop = loop_new();
+	if (!server->loop || watch_signals(server) < 0)
+		return -1;
+	server->jobs = jobs_new(server->loop);
+	if (!server->jobs || loop_watch(server->loop, &server->listener, EPOLLIN) < 0)
+		return -1;
+	server->publisher = publisher_new(server->loop, address, server->flags->namespace);
+	server->sandbox = sandbox_new(server);
+	loop_set_timer(server->loop, &server->lonely, LONELY_MS);
+	return 0;
+}
+
+static void close_server(struct server *server)
+{
+	jobs_free(server->jobs);
+	while (server->tasks)
+		task_unlist(server->tasks);
+	sandbox_free(server->sandbox);
+	publisher_free(server->publisher);
+	if (server->signals.fd >= 0)
+		close(server->signals.fd);
+	loop_free(server->loop);
+}
+
+int server_run(const struct flags *flags, int listener_fd)
+{
+	struct server server = { .flags = flags, .signals.fd = -1 };
+	int r = open_server(&server, listener_fd);
+
+	if (r == 0)
+		r = loop_run(server.loop);
+	if (r < 0)
+		log_line(LOG_ERROR, "server: %s", strerror(errno));
+	close_server(&server);
+	return r < 0;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The server of one group: its socket, its tasks, its VM. */
+#ifndef SHIM_SERVER_H
+#define SHIM_SERVER_H
+
+#include "call.h"
+#include "conn.h"
+#include "flags.h"
+#include "jobs.h"
+#include "loop.h"
+#include "publisher.h"
+
+struct sandbox;
+struct task;
+
+struct server {
+	const struct flags *flags;
+	struct loop *loop;
+	struct jobs *jobs;
+	struct publisher *publisher;
+	struct sandbox *sandbox;
+	struct task *tasks;
+	struct watch listener, signals;
+	unsigned int connections;
+	struct timer lonely; /* nobody is connected, and there is nothing to serve */
+	int ending;
+};
+
+/* Serve until there is nothing to serve any more: the exit code. */
+int server_run(const struct flags *flags, int listener_fd);
+/* Something has changed: is there anything left to do? */
+void server_look(struct server *server);
+/* The daemon needs us no more: no new connections, the last events, the end. */
+void server_end(struct server *server);
+
+#endif

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The administrator's settings: see shim_config.h. Enters: TOML, options of the runtime. Leaves: values.
+ *
+ * Read is what a flat file needs: "key = value" lines, comments, [tables] whose names do not matter here.
+ */
+#include "shim_config.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bundle.h"
+#include "fault.h"
+
+#define FILE_MAX (1U << 20)
+
+static const struct {
+	const char *key;
+	int is_number;
+	size_t offset;
+} keys[] = {
+	{ "runtime_dir", 0, offsetof(struct shim_config, runtime_dir) },
+	{ "state_dir", 0, offsetof(struct shim_config, state_dir) },
+	{ "vmm", 0, offsetof(struct shim_config, vmm) },
+	{ "kernel", 0, offsetof(struct shim_config, kernel) },
+	{ "initramfs", 0, offsetof(struct shim_config, initramfs) },
+	{ "cmdline", 0, offsetof(struct shim_config, cmdline) },
+	{ "rootfs", 0, offsetof(struct shim_config, rootfs) },
+	{ "memory_mib", 1, offsetof(struct shim_config, memory_mib) },
+	{ "vcpus", 1, offsetof(struct shim_config, vcpus) },
+	{ "scratch_mib", 1, offsetof(struct shim_config, scratch_mib) },
+};
+
+struct place {
+	const char *name;
+	unsigned int line;
+	char **ret_error;
+};
+
+static int wrong(const struct place *place, const char *what)
+{
+	return fault_set(place->ret_error, CCHV_ERR_INVALID, "%s:%u: %s", place->name, place->line, what);
+}
+
+static char *trim(char *text)
+{
+	char *end = text + strlen(text);
+
+	while (end > text && isspace((unsigned char)end[-1]))
+		*--end = '\0';
+	while (isspace((unsigned char)*text))
+		text++;
+	return text;
+}
+
+/* A quoted text, in place. NULL: it is none. */
+static char *unquote(char *value)
+{
+	char quote = *value, *in = value + 1, *out = value + 1;
+
+	if (quote != '"' && quote != '\'')
+		return NULL;
+	for (; *in && *in != quote; in++) {
+		if (quote == '"' && *in == '\\') {
+			in++;
+			if (*in != '"' && *in != '\\')
+				return NULL;
+		}
+		*out++ = *in;
+	}
+	if (!*in)
+		return NULL;
+	in = trim(in + 1);
+	if (*in && *in != '#')
+		return NULL;
+	*out = '\0';
+	return value + 1;
+}
+
+static int set_number(const struct place *place, char *value, uint64_t *where)
+{
+	char *comment = strchr(value, '#'), *end;
+
+	if (comment)
+		*comment = '\0';
+	value = trim(value);
+	errno = 0;
+	*where = strtoull(value, &end, 10);
+	if (!isdigit((unsigned char)*value) || *end || errno || *where > UINT32_MAX)
+		return wrong(place, "not a whole number");
+	return 0;
+}
+
+static int set_text(const struct place *place, char *value, char **where)
+{
+	char *text = unquote(value), *copy;
+
+	if (!text)
+		return wrong(place, "not a text in quotes");
+	copy = strdup(text);
+	if (!copy)
+		return fault_set(place->ret_error, CCHV_ERR_NOMEM, "out of memory");
+	free(*where);
+	*where = copy;
+	return 0;
+}
+
+static int parse_line(const struct place *place, char *line, int is_ours, struct shim_config *config)
+{
+	char *value, *key = trim(line);
+
+	if (!*key || *key == '#')
+		return 0;
+	if (*key == '[')
+		return strchr(key, ']') ? 0 : wrong(place, "a table without its ']'");
+	value = strchr(key, '=');
+	if (!value)
+		return wrong(place, "neither a table nor 'key = value'");
+	*value++ = '\0';
+	key = trim(key);
+	value = trim(value);
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		void *where = (char *)config + keys[i].offset;
+
+		if (strcmp(keys[i].key, key) == 0)
+			return keys[i].is_number ? set_number(place, value, where)
+						 : set_text(place, value, where);
+	}
+	return is_ours ? wrong(place, "unknown key") : 0;
+}
+
+int shim_config_parse(const char *text, const char *name, int is_ours, struct shim_config *config,
+		      char **ret_error)
+{
+	struct place place = { name, 0, ret_error };
+	char *copy = strdup(text), *rest = copy;
+	int r = copy ? 0 : fault_set(ret_error, CCHV_ERR_NOMEM, "out of memory");
+
+	while (r == 0 && rest) {
+		char *line = strsep(&rest, "\n");
+
+		place.line++;
+		r = parse_line(&place, line, is_ours, config);
+	}
+	free(copy);
+	return r;
+}
+
+static int read_file(const char *path, int must_be, struct shim_config *config, char **ret_error)
+{
+	char *text;
+	size_t len;
+	int r;
+
+	/* An absolute path, below "". */
+	if (*path != '/')
+		return fault_set(ret_error, CCHV_ERR_INVALID, "config '%s': not an absolute path", path);
+	if (bundle_read("", path + 1, FILE_MAX, &text, &len) < 0) {
+		if (errno == ENOENT && !must_be)
+			return 0;
+		return fault_set(ret_error, fault_code(errno), "config '%s': %s", path, strerror(errno));
+	}
+	r = shim_config_parse(text, path, 1, config, ret_error);
+	free(text);
+	return r;
+}
+
+/* runtimeoptions.v1.Options: a path, or the text itself. */
+static int read_options(struct wire_view view, char **path, char **body)
+{
+	struct wire_field field;
+	int r;
+
+	while ((r = wire_next(&view, &field)) > 0) {
+		if (field.number == 2)
+			r = wire_take_string(&field, path);
+		if (field.number == 3)
+			r = wire_take_string(&field, body);
+		if (r < 0)
+			return -1;
+	}
+	return r;
+}
+
+int shim_config_read(struct wire_view options, struct shim_config *ret, char **ret_error)
+{
+	struct shim_config config = { 0 };
+	char *path = NULL, *body = NULL;
+	struct wire_any any;
+	int r = 0;
+
+	if (wire_read_any(options, &any) < 0 ||
+	    (strcmp(wire_any_name(&any), "runtimeoptions.v1.Options") == 0 &&
+	     read_options(any.value, &path, &body) < 0))
+		r = fault_set(ret_error, CCHV_ERR_INVALID, "the runtime's options are malformed");
+	wire_any_free(&any);
+	if (r == 0)
+		r = read_file(path && *path ? path : SHIM_CONFIG_PATH, path && *path, &config, ret_error);
+	if (r == 0 && body && *body && !(path && *path))
+		r = shim_config_parse(body, "options", 0, &config, ret_error);
+	free(path);
+	free(body);
+	if (r < 0)
+		shim_config_free(&config);
+	else
+		*ret = config;
+	return r;
+}
+
+void shim_config_free(struct shim_config *config)
+{
+	free(config->runtime_dir);
+	free(config->state_dir);
+	free(config->vmm);
+	free(config->kernel);
+	free(config->initramfs);
+	free(config->cmdline);
+	free(config->rootfs);
+	*config = (struct shim_config) { 0 };
+}

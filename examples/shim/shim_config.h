@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the administrator has set: /etc/cchv/config.toml, or what the runtime's options name in its place. */
+#ifndef SHIM_SHIM_CONFIG_H
+#define SHIM_SHIM_CONFIG_H
+
+#include <stdint.h>
+
+#include "wire.h"
+
+#define SHIM_CONFIG_PATH "/etc/cchv/config.toml"
+
+struct shim_config {
+	char *runtime_dir, *state_dir, *vmm, *kernel, *initramfs, *cmdline, *rootfs; /* NULL: the default */
+	uint64_t memory_mib, vcpus, scratch_mib;                                     /* 0: the default */
+};
+
+/* options: the runtime's options, an Any, or empty. 0, or CCHV_ERR_* and *ret_error, one line with file and
+ * line. */
+int shim_config_read(struct wire_view options, struct shim_config *ret, char **ret_error);
+/* Text in TOML, of which tables, texts, whole numbers and booleans are understood. "is_ours": unknown keys
+ * are an error; else they may be another runtime's. */
+int shim_config_parse(const char *text, const char *name, int is_ours, struct shim_config *config,
+		      char **ret_error);
+void shim_config_free(struct shim_config *config);
+
+#endif
