@@ -18,8 +18,8 @@ done
 # Tier 1; "tier1" are the programs of e2e that it takes. The full tier has all of them, the VMs of cchv-qemu itself, and
 # the original on an emulated host (at the lengths of tier 1; skipped where there is none).
 if [ -z "$suites" ]; then
-	suites="unit lint abi fake image tier1"
-	[ "$full" = 0 ] || suites="unit lint abi fake image qemu e2e chv"
+	suites="unit lint abi fake shim image tier1"
+	[ "$full" = 0 ] || suites="unit lint abi fake shim image qemu e2e chv"
 fi
 export CCHV_TEST_FULL=$full
 

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/test.h"
+
+#include "examples/shim/bundle.h"
+#include "examples/shim/guest_spec.h"
+#include "examples/shim/request.h"
+#include "examples/shim/shim_config.h"
+#include "examples/shim/sizing.h"
+#include "examples/shim/spec_tree.h"
+#include "examples/shim/state_file.h"
+
+#include <cchv/error.h>
+#include <stddef.h>
+
+/* ---- the state on disk ---- */
+
+TEST(states)
+{
+	struct state s = { .server_pid = getpid(),
+			   .server_start = state_process_start(getpid()),
+			   .group = (char *)"g",
+			   .vm = (char *)"vm 1",
+			   .netns = (char *)"/run/netns/x" },
+		     got = { 0 };
+
+	CHECK(s.server_start > 0);
+	CHECK_INT(state_file_read(test_dir(), &got), 0);
+	CHECK_INT(state_file_write(test_dir(), &s), 0);
+	CHECK_INT(state_file_read(test_dir(), &got), 1);
+	CHECK(got.server_pid == getpid() && got.server_start == s.server_start);
+	CHECK_STR(got.group, "g");
+	CHECK_STR(got.vm, "vm 1");
+	CHECK_STR(got.netns, "/run/netns/x");
+	CHECK(!got.socket && !got.container);
+	state_free(&got);
+	state_file_remove(test_dir());
+	CHECK_INT(state_file_read(test_dir(), &got), 0);
+	CHECK_INT(bundle_write(test_dir(), BUNDLE_STATE, "server x\n", 9), 0);
+	CHECK_INT(state_file_read(test_dir(), &got), -1);
+	CHECK_INT(state_process_start(4194304), 0);
+}
+
+/* ---- the administrator's settings ---- */
+
+static int parse_config(const char *text, int is_ours, struct shim_config *config, char **error)
+{
+	*config = (struct shim_config) { 0 };
+	*error = NULL;
+	return shim_config_parse(text, "file", is_ours, config, error);
+}
+
+TEST(settings)
+{
+	struct shim_config c;
+	char *error;
+
+	CHECK_INT(parse_config("# a comment\n\n[cchv]\nvmm = \"/x \\\"y\\\"\" # "
+			       "why\nkernel='/k#1'\n\tmemory_mib = 512 # MiB\n"
+			       "vcpus=2\r\n",
+			       1, &c, &error),
+		  0);
+	CHECK_STR(c.vmm, "/x \"y\"");
+	CHECK_STR(c.kernel, "/k#1");
+	CHECK(c.memory_mib == 512 && c.vcpus == 2 && !c.state_dir);
+	shim_config_free(&c);
+}
+
+TEST(settings_that_are_wrong)
+{
+	static const char *const wrong[] = {
+		"vmm",
+		"vmm = x",
+		"vmm = \"x",
+		"vmm = \"x\" y",
+		"memory_mib = \"1\"",
+		"memory_mib = -1",
+		"memory_mib = 1x",
+		"memory_mib =",
+		"memory_mib = 99999999999",
+		"[x",
+		"kernal = \"/x\"",
+		"vmm = \"\\n\"",
+	};
+	struct shim_config c;
+	char *error;
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		char text[100];
+
+		snprintf(text, sizeof(text), "\n%s\n", wrong[i]);
+		CHECK_INT(parse_config(text, 1, &c, &error), CCHV_ERR_INVALID);
+		CHECK_CONTAINS(error, "file:2: ");
+		free(error);
+		shim_config_free(&c);
+	}
+	/* What came with the options may be meant for others. */
+	CHECK_INT(parse_config("TypeUrl = \"x\"\nvcpus = 3\n", 0, &c, &error), 0);
+	CHECK_INT(c.vcpus, 3);
+	shim_config_free(&c);
+}
+
+TEST(settings_by_options)
+{
+	struct wire any = { 0 }, options = { 0 };
+	struct shim_config c;
+	char path[200], *error = NULL;
+
+	CHECK_INT(bundle_write(test_dir(), "c.toml", "vcpus = 5\n", 10), 0);
+	snprintf(path, sizeof(path), "%s/c.toml", test_dir());
+	wire_put_string(&options, 2, path);
+	wire_put_string(&any, 1, "runtimeoptions.v1.Options");
+	wire_put_message(&any, 2, &options);
+	CHECK_INT(shim_config_read(wire_view_of(any.data, any.len), &c, &error), 0);
+	CHECK_INT(c.vcpus, 5);
+	shim_config_free(&c);
+	wire_free(&any);
+	wire_put_string(&options, 2, "/does/not/exist");
+	wire_put_string(&any, 1, "runtimeoptions.v1.Options");
+	wire_put_message(&any, 2, &options);
+	CHECK_INT(shim_config_read(wire_view_of(any.data, any.len), &c, &error), CCHV_ERR_NOT_FOUND);
+	CHECK_CONTAINS(error, "/does/not/exist");
+	free(error);
+	wire_free(&any);
+}
+
+/* ---- sizes ---- */
+
+static struct size size_of(const char *json, int is_pod)
+{
+	yajl_val spec = yajl_tree_parse(json, NULL, 0);
+	struct shim_config config = { .memory_mib = 100, .vcpus = 3 };
+	struct size size = sizing_of(spec, is_pod, &config);
+
+	yajl_tree_free(spec);
+	return size;
+}
+
+TEST(sizes)
+{
+	struct size s = size_of("{}", 0);
+
+	CHECK(s.memory_bytes == 100 << 20 && s.vcpus == 3 && s.max_vcpus >= 3);
+	s = size_of("{\"linux\":{\"resources\":{\"memory\":{\"limit\":1000000},\"cpu\":{\"quota\":150000,"
+		    "\"period\":100000}}}}",
+		    0);
+	CHECK(s.memory_bytes == 1000000 && s.vcpus == 2);
+	s = size_of("{\"linux\":{\"resources\":{\"memory\":{\"limit\":-1},\"cpu\":{\"quota\":-1,\"period\":"
+		    "100000}}}}",
+		    0);
+	CHECK(s.memory_bytes == 100 << 20 && s.vcpus == 3);
+	s = size_of("{\"linux\":{\"resources\":{\"memory\":{\"limit\":9223372036854775807},\"cpu\":{"
+		    "\"quota\":100001}}}}",
+		    0);
+	CHECK(s.memory_bytes == 100 << 20 && s.vcpus == 2);
+	/* A pod's are in its annotations; those of its first container are none of its own. */
+	s = size_of("{\"annotations\":{\"io.kubernetes.cri.sandbox-memory\":\"5000000\",\"io.kubernetes.cri."
+		    "sandbox-cpu-quota\":"
+		    "\"50000\",\"io.kubernetes.cri.sandbox-cpu-period\":\"100000\"},\"linux\":{\"resources\":"
+		    "{\"memory\":{\"limit\":7}}}}",
+		    1);
+	CHECK(s.memory_bytes == 5000000 && s.vcpus == 1);
+}
+
+/* ---- the guest's specification ---- */
+
+static const char *find(int pid, void *data)
+{
+	return pid == 42 ? "other.1" : NULL;
+}
+
+static char *adapted(const char *json, int expected, char **error)
+{
+	yajl_val spec = yajl_tree_parse(json, NULL, 0);
+	char *text;
+
+	*error = NULL;
+	CHECK_INT(guest_spec_adapt(spec, find, NULL, error), expected);
+	text = spec_tree_print(spec);
+	yajl_tree_free(spec);
+	return text;
+}
+
+TEST(guest_specs)
+{
+	char *error, *text = adapted("{\"hooks\":{\"prestart\":[]},\"linux\":{\"namespaces\":[{\"type\":"
+				     "\"network\",\"path\":\"/x\"},{\"type\":\"pid\",\"path\":"
+				     "\"/proc/42/ns/"
+				     "pid\"},{\"type\":\"ipc\"}],\"resources\":{\"cpu\":{\"cpus\":\"0-63\","
+				     "\"shares\":2},\"hugepageLimits\":[]}}}",
+				     0, &error);
+
+	CHECK_STR(text, "{\"linux\":{\"namespaces\":[{\"type\":\"pid\",\"path\":\"container:other.1\"},{"
+			"\"type\":\"ipc\"}],"
+			"\"resources\":{\"cpu\":{\"shares\":2}}}}");
+	free(text);
+	text = adapted("{\"linux\":{\"namespaces\":[{\"type\":\"pid\",\"path\":\"/proc/43/ns/pid\"}]}}",
+		       CCHV_ERR_UNSUPPORTED, &error);
+	CHECK_CONTAINS(error, "/proc/43/ns/pid");
+	free(error);
+	free(text);
+	free(adapted("{}", 0, &error));
+}
+
+/* ---- requests ---- */
+
+TEST(ids)
+{
+	char long_id[78];
+
+	memset(long_id, 'x', 77);
+	long_id[77] = '\0';
+	CHECK(!request_id_is_valid(long_id));
+	long_id[76] = '\0';
+	CHECK(request_id_is_valid(long_id));
+	CHECK(request_id_is_valid("a") && request_id_is_valid("A.b_c-9"));
+	CHECK(!request_id_is_valid("") && !request_id_is_valid("a..b") && !request_id_is_valid("-a") &&
+	      !request_id_is_valid("a.") && !request_id_is_valid("a/b") && !request_id_is_valid("\xc3\xa4") &&
+	      !request_id_is_valid("a b"));
+}
+
+TEST(requests)
+{
+	static const struct slot slots[] = {
+		{ 1, SLOT_TEXT, offsetof(struct request, id) },
+		{ 3, SLOT_MOUNT, offsetof(struct request, rootfs) },
+		{ 4, SLOT_NUMBER, offsetof(struct request, terminal) },
+		{ 0, SLOT_TEXT, 0 },
+	};
+	struct wire w = { 0 }, mount = { 0 };
+	struct request r;
+
+	wire_put_string(&w, 1, "first");
+	wire_put_element(&mount, 4, "ro");
+	wire_put_string(&mount, 1, "overlay");
+	wire_put_element(&mount, 4, "");
+	wire_put_message(&w, 3, &mount);
+	wire_put_string(&w, 99, "unknown");
+	wire_put_string(&w, 1, "last");
+	wire_put_uint(&w, 4, 1);
+	CHECK_INT(request_read(wire_view_of(w.data, w.len), slots, &r), 0);
+	CHECK_STR(r.id, "last");
+	CHECK_STR(r.exec_id, "");
+	CHECK(r.terminal == 1 && r.rootfs.count == 1 && r.rootfs.items[0].option_count == 2);
+	CHECK_STR(r.rootfs.items[0].type, "overlay");
+	CHECK_STR(r.rootfs.items[0].source, "");
+	request_free(&r);
+	wire_free(&w);
+	/* A number where a text is due, and the other way round. */
+	wire_put_uint(&w, 1, 7);
+	CHECK_INT(request_read(wire_view_of(w.data, w.len), slots, &r), -1);
+	request_free(&r);
+	wire_free(&w);
+	wire_put_string(&w, 4, "x");
+	CHECK_INT(request_read(wire_view_of(w.data, w.len), slots, &r), -1);
+	request_free(&r);
+	wire_free(&w);
+}
