@@ -35,8 +35,12 @@ def processes():
 
 
 def _mounts():
-    # Without the mount and parent ids, which are numbers of the moment.
-    return {" ".join(line.split()[2:]) for line in _read("/proc/self/mountinfo").splitlines()}
+    """{what a mount is: its line}. The place is not part of what it is: somebody else may rename a directory above it."""
+    found = {}
+    for line in _read("/proc/self/mountinfo").splitlines():
+        number, _, device, root, *rest = line.split()
+        found[f"{number} {device} {root}"] = " ".join([device, root, *rest])
+    return found
 
 
 def _unix_sockets():
@@ -73,9 +77,10 @@ class Snapshot:
     """What is here now. Files of the cache (images, kernels, templates) and locks are meant to stay."""
 
     def __init__(self, work, run, state):
+        self.names = _mounts()
         self.parts = {
             "process": {f"{pid} {command}" for pid, (_, command) in processes().items()},
-            "mount": _mounts(),
+            "mount": set(self.names),
             "link": {line.split(":")[0].strip() for line in _read("/proc/net/dev").splitlines()[2:]},
             "netns": set(os.listdir("/run/netns")) if os.path.isdir("/run/netns") else set(),
             "socket": _unix_sockets(),
@@ -88,7 +93,7 @@ class Snapshot:
 
     def new_since(self, before):
         """["KIND: WHAT", ...]"""
-        return [f"{kind}: {thing}" for kind, now in self.parts.items()
+        return [f"{kind}: {self.names.get(thing, thing)}" for kind, now in self.parts.items()
                 for thing in sorted(now - before.parts[kind])]
 
 
