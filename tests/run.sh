@@ -36,6 +36,16 @@ sh guest/kernel-package.sh "$build/guest/kernel" || {
 	exit 1
 }
 
+# What the full tier runs PostgreSQL from; made once.
+case " $suites " in
+*" e2e "*)
+	[ "$full" = 0 ] || sh examples/mkimage-postgres.sh "$build/tests/e2e/postgres" || {
+		echo "run.sh: no root file system with PostgreSQL" >&2
+		echo "0 passed, 1 failed, 0 skipped"
+		exit 1
+	} ;;
+esac
+
 passed=0 failed=0 skipped=0
 for suite in $suites; do
 	start=$(date +%s)
