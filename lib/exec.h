@@ -123,6 +123,7 @@ int exec_streams_have_ended(const struct exec *exec);         /* no pump is left
 /* Until when draining is worth waiting: a stream that was stuck before has had its time. CLOCK_MONOTONIC */
 uint64_t exec_streams_drain_deadline(const struct exec *exec);
 void exec_stream_finish_input(struct exec *exec);             /* what was read is sent, then the end */
+void exec_streams_end_output(struct exec *exec);             /* at once: what still comes is discarded */
 void exec_stream_end_input(struct exec *exec);                /* at once: nobody reads any more */
 
 /* ---- exec_end.c ---- */

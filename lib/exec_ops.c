@@ -172,6 +172,21 @@ CCHV_API int cchv_exec_close_stdin(cchv_exec *exec, cchv_error **err)
 	return r;
 }
 
+CCHV_API int cchv_exec_close_output(cchv_exec *exec, cchv_error **err)
+{
+	int r = enter(exec, "exec_close_output", err);
+
+	if (r < 0)
+		return r;
+	r = vm_check_owner(exec->vm, "exec_close_output", err);
+	if (r == CCHV_OK && exec->exec->phase != EXEC_ENDED)
+		r = err_set(err, CCHV_ERR_STATE, 0, "process '%s' has not ended", exec->exec->id);
+	if (r == CCHV_OK)
+		exec_streams_end_output(exec->exec);
+	vm_leave(exec->vm);
+	return r;
+}
+
 CCHV_API int cchv_exec_delete(cchv_exec *exec, int timeout_ms, cchv_error **err)
 {
 	uint64_t deadline = clock_deadline(timeout_ms);

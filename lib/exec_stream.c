@@ -299,6 +299,12 @@ void exec_streams_close(struct exec *exec)
 	}
 }
 
+void exec_streams_end_output(struct exec *exec)
+{
+	close_output(&exec->streams[CCHV_STDOUT]);
+	close_output(&exec->streams[CCHV_STDERR]);
+}
+
 void exec_streams_drain(struct exec *exec)
 {
 	for (int i = CCHV_STDOUT; i < STDIO_STREAMS; i++) {

@@ -546,6 +546,23 @@ int cchv_exec_attach(cchv_exec *exec, cchv_stdio_config *stdio, int timeout_ms, 
 int cchv_exec_detach(cchv_exec *exec, cchv_error **err);
 
 /**
+ * cchv_exec_close_output() - have done with the output of a process that has ended
+ * @exec: the process
+ * @err:  NULL, or receives the error (free it with cchv_error_free())
+ *
+ * What a child that holds the stream still writes is discarded from now on, and the library's copies of
+ * the fds are closed: their reader sees the end. Streams that were taken stay as they are.
+ *
+ * Valid in: EXITED, in the owner; a second call succeeds and does nothing.
+ * Threads:  any.
+ * Since:    0.1
+ *
+ * Return: CCHV_OK; CCHV_ERR_STATE while it runs; CCHV_ERR_NOT_OWNER; CCHV_ERR_NOT_FOUND when its
+ *         record was deleted.
+ */
+int cchv_exec_close_output(cchv_exec *exec, cchv_error **err);
+
+/**
  * cchv_exec_delete() - drop the record of a process that has ended
  * @exec:       the process
  * @timeout_ms: longest time to block in milliseconds; 0 looks once, -1 waits for ever

@@ -106,6 +106,34 @@ TEST(bytes_that_do_not_come_delay_it_by_one_second)
 	end();
 }
 
+static void hold_the_stream(int listener)
+{
+	int fd = script_control(listener), out;
+	unsigned long long id = script_expect(fd, "exec.start");
+
+	out = script_stream(listener, "stdout");
+	script_reply(fd, id, "{\"pid\":7}");
+	peer_write(out, "own");
+	peer_send(fd, EXITED(1, 0, "{\"stdout\":3}"));
+	script_expect(fd, "ack");
+	/* The host closes, though we did not. */
+	peer_expect_close(out);
+	script_end(fd);
+}
+
+TEST(output_that_is_closed_has_ended)
+{
+	char text[16] = { 0 };
+
+	begin(hold_the_stream);
+	wait_ms(NULL);
+	CHECK_INT(cchv_exec_close_output(exec, NULL), 0);
+	CHECK_INT(read(reader, text, sizeof(text)), 3);
+	CHECK_INT(read(reader, text, sizeof(text)), 0);
+	CHECK_INT(cchv_exec_close_output(exec, NULL), 0);
+	end();
+}
+
 static void write_much(int listener)
 {
 	int fd = script_control(listener), out;
@@ -324,5 +352,6 @@ TEST(looking_once)
 	/* Ten times the promise: a loaded machine is not a fault of ours. */
 	CHECK(clock_mono_ns() - start < 2000 * NS_PER_MS);
 	CHECK_INT(cchv_exec_delete(exec, 0, NULL), CCHV_ERR_STATE);
+	CHECK_INT(cchv_exec_close_output(exec, NULL), CCHV_ERR_STATE);
 	end();
 }

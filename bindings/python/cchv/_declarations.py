@@ -194,6 +194,7 @@ DECLARATIONS = {
     "cchv_exec_get_start_time": (U64, HANDLE),
     "cchv_exec_get_exit_time": (U64, HANDLE),
     "cchv_exec_take_fd": (INT, HANDLE, INT, OUT_INT, ERR),
+    "cchv_exec_close_output": (INT, HANDLE, ERR),
     "cchv_exec_close_stdin": (INT, HANDLE, ERR),
     "cchv_exec_signal": (INT, HANDLE, INT, INT, INT, ERR),
     "cchv_exec_resize_tty": (INT, HANDLE, U32, U32, INT, ERR),

@@ -132,6 +132,10 @@ class Exec(_ffi.Handle):
     def detach(self):
         _ffi.call("cchv_exec_detach", self.pointer)
 
+    def close_output(self):
+        """Have done with the output of a process that has ended: what a child still writes is discarded."""
+        _ffi.call("cchv_exec_close_output", self.pointer)
+
     def delete(self, timeout=None):
         """Drop the record of a process that has ended."""
         _ffi.call("cchv_exec_delete", self.pointer, _ffi.to_ms(timeout))

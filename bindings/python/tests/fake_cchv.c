@@ -507,6 +507,11 @@ API int cchv_exec_get_pid(cchv_exec *exec) { return exec->pid; }
 API int cchv_exec_get_state(cchv_exec *exec) { return exec->ended ? CCHV_EXEC_EXITED : CCHV_EXEC_RUNNING; }
 API void cchv_exec_free(cchv_exec *exec) { close_fds(exec->fd); }
 
+API int cchv_exec_close_output(cchv_exec *exec, cchv_error **err)
+{
+	return exec->ended ? CCHV_OK : fail(err, CCHV_ERR_STATE, 0, "exec runs");
+}
+
 API int cchv_exec_delete(cchv_exec *exec, int timeout_ms, cchv_error **err)
 {
 	return exec->ended ? CCHV_OK : fail(err, CCHV_ERR_STATE, 0, "exec runs");
