@@ -28,7 +28,11 @@ static void answer(struct call *call, const struct process *process)
 static void run_exec(struct op *op)
 {
 	cchv_error *error = NULL;
-	int r = cchv_exec_delete(op->process->exec, EXEC_DELETE_MS, &error);
+	int r;
+
+	/* A child that holds the stream would keep the client waiting for its end. */
+	cchv_exec_close_output(op->process->exec, NULL);
+	r = cchv_exec_delete(op->process->exec, EXEC_DELETE_MS, &error);
 
 	if (r < 0 && r != CCHV_ERR_NOT_FOUND)
 		op_fail_library(op, r, error, "exec '%s'", op->process->id);

@@ -346,6 +346,22 @@ class Streams(shim.Case):
             task.delete(f"e{i}")
         self.end(task)
 
+    def test_child_that_holds_the_output(self):
+        """It delays the exit by a second at most; with Delete the client's fifo ends."""
+        out = self.fifo()
+        task = self.running("ho")
+        task.exec("e", ["sh", "-c", "sleep 1000 & echo x"], stdout=out.path)
+        start = time.monotonic()
+        task.start("e")
+        self.assertEqual(task.wait("e"), 0)
+        self.assertLess(time.monotonic() - start, 10)
+        out.wait(lambda data, ended: data == b"x\n", "what it wrote itself")
+        out.attached()
+        self.assertFalse(out.ended)
+        task.delete("e")
+        self.assertEqual(out.all(), b"x\n")
+        self.end(task)
+
     def test_no_reader(self):
         """Output waits for a reader that is away, as much as a fifo holds; other processes do not."""
         out = self.fifo()
