@@ -16,7 +16,9 @@ const char exec_options_help[] = "\nOptions:\n"
 				 "  -t, --tty              give the process a terminal\n"
 				 "  -e, --env NAME[=VALUE] set a variable\n"
 				 "  -w, --workdir DIR      working directory\n"
-				 "  -u, --user USER[:GROUP] user\n";
+				 "  -u, --user USER[:GROUP] user\n"
+				 "\nSIGINT, SIGTERM, SIGQUIT and SIGHUP of this command go to the process and what it\n"
+				 "started in its group, SIGUSR1 and SIGUSR2 to the process alone.\n";
 
 struct exec_options {
 	int detach, interactive, tty;
@@ -100,7 +102,9 @@ static int run(struct client *c, struct exec_options *o)
 		fail_error(err, "exec in '%s'", c->record->name);
 	} else if (status == 0 && !o->detach) {
 		struct session s = {
-			.vm = c->vm, .exec = exec, .tty = o->tty, .forward_signals = 1, .stdin_fd = -1
+			.vm = c->vm, .exec = exec, .tty = o->tty, .forward_signals = 1, .stdin_fd = -1,
+			/* What it has started ends with it, as at ^C in a shell. */
+			.whole_group = 1
 		};
 
 		if (session_run(&s, &status) == SESSION_EXITED)

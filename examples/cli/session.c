@@ -148,9 +148,10 @@ static void take_signals(struct session *s)
 			if (s->tty)
 				resize(s);
 		} else if (s->forward_signals) {
+			int own = info.ssi_signo == SIGUSR1 || info.ssi_signo == SIGUSR2;
+			int target = s->whole_group && !own ? CCHV_SIGNAL_GROUP : CCHV_SIGNAL_LEADER;
 			cchv_error *err = NULL;
-			int r = cchv_exec_signal(s->exec, (int)info.ssi_signo, CCHV_SIGNAL_LEADER, 5000,
-						 &err);
+			int r = cchv_exec_signal(s->exec, (int)info.ssi_signo, target, 5000, &err);
 
 			if (r < 0 && r != CCHV_ERR_NOT_FOUND)
 				warn("signal %d: %s", (int)info.ssi_signo, cchv_error_message(err));

@@ -12,7 +12,8 @@ struct session {
 	cchv_vm *vm;
 	cchv_exec *exec;
 	int tty;             /* the process has a terminal */
-	int forward_signals; /* without a terminal: SIGTERM and the like go to the process */
+	int forward_signals; /* SIGTERM and the like go to the process */
+	int whole_group;     /* to its group, but for SIGUSR1 and SIGUSR2, which mean what the process says */
 	int detachable;      /* ctrl-p ctrl-q leaves; stdin is then pumped here */
 	int stdin_fd;        /* the stream's socket with detachable, else -1 */
 	int leaves;          /* without a reader of its output the command is of no use: it ends as by SIGPIPE */

@@ -4,6 +4,7 @@
 import concurrent.futures
 import os
 import signal
+import subprocess
 import threading
 import time
 
@@ -194,9 +195,7 @@ def orphans_are_reaped(t):
 
 
 @case(needs=("box",))
-def killing_the_cli_ends_the_group(t):
-    """SIGTERM to the command reaches the process; kill -9 of the command leaves nobody who could pass it on, but the
-    end of its streams must not keep anything of ours busy."""
+def signals_to_the_command_reach_the_process(t):
     process = t.cchv.popen("exec", "box", "sh", "-c", "trap 'echo got TERM; exit 5' TERM; echo ready; while :; do sleep 0.1; done")
     equal(process.stdout.readline(), b"ready\n", "first line")
     process.send_signal(signal.SIGTERM)
@@ -208,6 +207,39 @@ def killing_the_cli_ends_the_group(t):
         process.send_signal(number)
         out, _ = process.communicate(timeout=30)
         equal((process.returncode, out), (42, b"%d\n" % number), f"signal {number} is passed on")
+
+
+def running_in_box(t):
+    """{pid: name} of what runs there. The dead stay zombies, since init is a sleep and waits for nobody."""
+    script = "for f in /proc/[0-9]*/status; do awk '/^(Name|State|Pid):/{print $2}' $f | xargs; done"
+    found = [line.split() for line in t.cchv("exec", "box", "sh", "-c", script, code=0).lines]
+    return {int(words[2]): words[0] for words in found if len(words) == 3 and words[1] not in "ZX"}
+
+
+@case(needs=("box",))
+def killing_the_command_ends_the_group(t):
+    """What the process has started ends with it; a child with a session of its own is meant to live on."""
+    for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)):
+        process = t.cchv.popen("exec", "box", "probe", "tree", "1000")
+        same, own = [int(word) for word in process.stdout.readline().split()]
+        process.send_signal(number)
+        process.communicate(timeout=30)
+        equal(process.returncode, code, f"after signal {number}")
+        wait_for(lambda: same not in running_in_box(t), 20, "the end of the child in the group")
+        equal(running_in_box(t).get(own), "probe", "the child with its own session runs")
+        t.cchv.exec("box", "kill", "-9", own)
+    # A time limit around the command is the common case.
+    loops = "yes >/dev/null & yes >/dev/null & echo $$; sleep 1000"
+    done = subprocess.run(["timeout", "2", *t.cchv.argv("exec", "box", "sh", "-c", loops)], capture_output=True, timeout=60)
+    equal((done.returncode, len(done.stdout.split())), (124, 1), f"under a time limit: {done}")
+    wait_for(lambda: "yes" not in running_in_box(t).values(), 20, "the end of the loops")
+    # SIGUSR1 is the process's own affair: a child that knows nothing of it would die of it.
+    script = "sleep 1000 & echo $!; trap 'kill -0 $! && echo lives; kill $!; exit 3' USR1; echo ready; while :; do sleep 0.1; done"
+    process = t.cchv.popen("exec", "box", "sh", "-c", script)
+    process.stdout.readline()
+    equal(process.stdout.readline(), b"ready\n", "second line")
+    process.send_signal(signal.SIGUSR1)
+    equal((process.stdout.read(), process.wait(30)), (b"lives\n", 3), "after SIGUSR1")
 
 
 @case(needs=("box",))
