@@ -124,9 +124,10 @@ static int resize_cpus(struct vm *vm, uint64_t wanted, struct fault *fault)
 	uint64_t max = config_u64(json_get(vm->config, "cpus"), "max_vcpus");
 	int r = CCHV_OK;
 
-	if (!wanted || wanted > max)
-		r = fault_set(fault, 500, "Requested vCPUs (%llu) not within 1 and the maximum (%llu)",
-		              (unsigned long long)wanted, (unsigned long long)max);
+	if (!wanted)
+		r = fault_set(fault, 500, "Requested zero vCPUs");
+	else if (wanted > max)
+		r = fault_set(fault, 500, "Requested vCPUs exceed maximum");
 	else
 		r = change_cpus(vm, (unsigned int)wanted, fault);
 	if (r < 0)
@@ -207,11 +208,15 @@ static int resize_virtio_mem(struct vm *vm, const char *id, struct json *zone, u
 	int r;
 
 	if (wanted < size)
-		return fault_set(fault, 500, "Requested size is lower than the boot size");
+		return fault_set(fault, 500, "Invalid resize request: desired_size = %llu below boot size = %llu",
+		                 (unsigned long long)wanted, (unsigned long long)size);
 	if (!d || d->kind != DEVICE_MEM)
 		return fault_set(fault, 500, "Memory zone '%s' was created without hotplug_size", id);
-	if (wanted - size > most)
-		return fault_set(fault, 500, "Requested size exceeds hotplug_size");
+	if (wanted - size > most) {
+		fault_set(fault, 500, "Failed to update virtio configuration: new size is bigger than region_size");
+		fault_wrap(fault, "Resize invalid argument");
+		return fault_wrap(fault, "Failed to virtio-mem resize");
+	}
 	r = request_size(vm, d, wanted - size, fault);
 	if (r < 0)
 		return r;
@@ -224,7 +229,8 @@ static int resize_ram(struct vm *vm, uint64_t wanted, struct fault *fault)
 	int r;
 
 	if (json_count(json_get(memory, "zones")))
-		r = fault_set(fault, 500, "Invalid to resize memory when zones are used");
+		r = fault_set(fault, 500,
+		              "Impossible to resize guest memory if it is backed by user defined memory regions");
 	else if (strcmp(config_string(memory, "hotplug_method"), "VirtioMem") == 0)
 		r = resize_virtio_mem(vm, "mem0", memory, wanted, fault);
 	else {

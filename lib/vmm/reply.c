@@ -133,14 +133,18 @@ static int append_squeezed(struct buf *out, const char *text, size_t len)
 	return r;
 }
 
+/* Some causes of the VMM's carry where it was in its own code: nothing for a user. */
 static int append_string(struct buf *out, const struct json *item)
 {
+	static const char trace[] = "\n\nStack backtrace:";
 	cleanup_free char *text = NULL;
+	const char *end;
 	size_t len = 0;
 
 	if (json_as_bytes(item, &text, &len) < 0)
 		return CCHV_OK;
-	return append_squeezed(out, text, len);
+	end = memmem(text, len, trace, sizeof(trace) - 1);
+	return append_squeezed(out, text, end ? (size_t)(end - text) : len);
 }
 
 static int append_array(struct buf *out, const struct json *array)

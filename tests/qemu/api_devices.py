@@ -442,10 +442,11 @@ def case_memory():
     check(vm.get("vm.info")["config"]["memory"]["zones"][0]["hotplugged_size"], 512 * MIB)
     vm.put("vm.resize-zone", {"id": "m0", "desired_ram": 128 * MIB})
     until(lambda: vm.get("vm.info")["memory_actual_size"] < 320 * MIB, "the guest to give memory back")
-    check_error(vm.call("PUT", "vm.resize-zone", {"id": "m0", "desired_ram": 64 * MIB}), 500, "lower")
-    check_error(vm.call("PUT", "vm.resize-zone", {"id": "m0", "desired_ram": 8192 * MIB}), 500, "exceeds")
+    check_error(vm.call("PUT", "vm.resize-zone", {"id": "m0", "desired_ram": 64 * MIB}), 500, "below boot size")
+    check_error(vm.call("PUT", "vm.resize-zone", {"id": "m0", "desired_ram": 8192 * MIB}), 500,
+                "Failed to virtio-mem resize", "bigger than region_size")
     check_error(vm.call("PUT", "vm.resize-zone", {"id": "nobody", "desired_ram": 640 * MIB}), 500)
-    check_error(vm.call("PUT", "vm.resize", {"desired_ram": 640 * MIB}), 500, "zones")
+    check_error(vm.call("PUT", "vm.resize", {"desired_ram": 640 * MIB}), 500, "user defined memory regions")
 
 
 def case_balloon():
@@ -461,7 +462,9 @@ def case_balloon():
     until(lambda: vm.get("vm.info")["memory_actual_size"] == sizes[-1] - 16 * MIB, "the balloon to grow")
     vm.put("vm.resize", {"desired_balloon": 0})
     until(lambda: vm.get("vm.info")["memory_actual_size"] == sizes[-1], "the balloon to shrink")
-    check_error(vm.call("PUT", "vm.resize", {"desired_balloon": 512 * MIB}), 500, "greater than RAM")
+    # The original takes any number.
+    if not REAL:
+        check_error(vm.call("PUT", "vm.resize", {"desired_balloon": 512 * MIB}), 500, "greater than RAM")
 
 
 def case_reported_pages_are_given_back():

@@ -66,6 +66,20 @@ TEST(rubbish_is_refused)
 	CHECK_INT(parse("HTTP/1.1 200 \r\nContent-Length: 4194305\r\n\r\n", 43, &head), CCHV_ERR_LIMIT);
 }
 
+/* As v53.0-246-gae44c2971 sent it, some of its lines left out. */
+TEST(a_stack_of_the_vmms_own_is_no_reason)
+{
+	check_text(500,
+	           "[\"Error from API\",\"The memory zone could not be resized\",\"Memory manager error\","
+	           "\"Failed to virtio-mem resize\",\"Resize invalid argument\",\"Failed to update virtio "
+	           "configuration: ResizeError(new size 0x1f8000000 is bigger than region_size 0x80000000"
+	           "\\n\\nStack backtrace:\\n   "
+	           "0: <unknown>\\n  12: start_thread\\n             at ./nptl/pthread_create.c:442:8)\"]",
+	           "Failed to update virtio configuration: ResizeError(new size 0x1f8000000 is bigger than region_size "
+	           "0x80000000 (Error from API: The memory zone could not be resized: Memory manager error: "
+	           "Failed to virtio-mem resize: Resize invalid argument)");
+}
+
 TEST(the_last_cause_comes_first)
 {
 	check_text(500,
