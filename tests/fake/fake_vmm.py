@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A VMM and an agent that do what a test tells them: refuse, stall, talk rubbish, lie, die at a chosen step.
 
-Speaks Cloud Hypervisor's command line and API (replies as recorded from its sources, v53; unverified against the real
-program) and hybrid vsock, behind which a small agent answers. What it shall do differently comes as JSON:
+Speaks Cloud Hypervisor's command line and API (in the words of the real program: recorded.json) and hybrid vsock, behind
+which a small agent answers. What it shall do differently comes as JSON:
 
     the environment variable FAKE_VMM, read at the start: a plan
     the datagram socket "control" in the cwd: orders while it runs
@@ -16,6 +16,7 @@ Orders: {"event": [source, name, properties]}, {"console": TEXT}, {"late_console
 agent: {"announce": false | "rubbish", "hello": "none" | "rubbish" | {members}, "calls": {METHOD: {"error": {...}} |
         "stall" | "drop"}, "boot_id": B}
 """
+import copy
 import json
 import os
 import socket
@@ -27,6 +28,19 @@ import tty
 
 API_FD, EVENTS_FD = 3, 4
 PLAN = json.loads(os.environ.get("FAKE_VMM", "{}"))
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "recorded.json"), encoding="utf-8") as _file:
+    RECORDED = {reply["call"]: reply for reply in json.load(_file)["calls"]}
+
+
+def recorded(call):
+    """Status and body of the real program's reply."""
+    return RECORDED[call]["status"], copy.deepcopy(RECORDED[call]["body"])
+
+
+def recorded_nodes():
+    """What stands in the device tree for a disk: the PCI device, and the virtio device below it."""
+    tree = recorded("GET vm.info of a running VM")[1]["device_tree"]
+    return tree["_virtio-pci-disk0"], tree["disk0"]
 
 
 def say(text):
@@ -65,8 +79,9 @@ class Vmm:
     # The API: each returns (status, body or None).
 
     def ping(self, body):
-        return 200, {"build_version": "v" + PLAN.get("version", "53.0.0"), "version": PLAN.get("version", "53.0.0"),
-                     "pid": os.getpid(), "features": ["kvm", "io_uring"]}
+        status, reply = recorded("GET vmm.ping")
+        version = PLAN.get("version", "53.0.0")
+        return status, {**reply, "build_version": "v" + version, "version": version, "pid": os.getpid()}
 
     def create(self, body):
         self.config = body
@@ -81,10 +96,10 @@ class Vmm:
     def info(self, body):
         tree = {}
         for device in self.devices():
-            tree[device["id"]] = {"id": device["id"], "resources": [], "parent": "_virtio-pci-" + device["id"],
-                                  "children": [], "pci_bdf": None}
-            tree["_virtio-pci-" + device["id"]] = {"id": "_virtio-pci-" + device["id"], "children": [device["id"]],
-                                                   "pci_bdf": self.address(device)}
+            id, parent = device["id"], "_virtio-pci-" + device["id"]
+            outer, inner = recorded_nodes()
+            tree[parent] = {**outer, "id": parent, "children": [id], "pci_bdf": self.address(device)}
+            tree[id] = {**inner, "id": id, "parent": parent}
         out = {"config": self.config, "state": self.state, "memory_actual_size": sum(self.memory.values())}
         if self.state != "Created":
             out["device_tree"] = tree
@@ -141,12 +156,14 @@ class Vmm:
                     if self.state != "Created":
                         self.event("vm", "device-removed", {"id": body["id"], "bdf": self.address(device)})
                     return 204, None
-        return 500, ["Error from API", "Unknown device " + body["id"]]
+        return recorded("PUT vm.remove-device unknown")
 
     def counters(self, body):
-        return 200, {"disk0": {"read_bytes": 18446744073709551615, "read_ops": 3, "write_bytes": 4, "write_ops": 5,
-                               "read_latency_min": 1}, "net0": {"rx_bytes": 1, "rx_frames": 2, "tx_bytes": 3,
-                                                                "tx_frames": 4}}
+        status, reply = recorded("GET vm.counters")
+        # A counter that has not been counted yet reads like this: of no use to anybody, but to be carried.
+        reply["disk0"].update(read_bytes=18446744073709551615, read_ops=3, write_bytes=4, write_ops=5)
+        reply["net0"] = {"rx_bytes": 1, "rx_frames": 2, "tx_bytes": 3, "tx_frames": 4}
+        return status, reply
 
     def answer(self, name, body, fds):
         self.calls.append([name, body, len(fds)])
@@ -160,7 +177,7 @@ class Vmm:
                            ("vm.add-fs", "fs")):
             table[call] = lambda b, kind=kind: self.add(kind, b)
         if name not in table:
-            return 404, ["Error from API", "Unknown path"]
+            return recorded("GET nothing")
         return table[name](body)
 
     def serve(self, connection):
@@ -207,9 +224,10 @@ class Vmm:
         return True
 
     def send(self, connection, status, text):
-        head = f"HTTP/1.1 {status} \r\nServer: Cloud Hypervisor API\r\nConnection: keep-alive\r\n"
+        headers = RECORDED["GET vmm.ping" if status != 204 else "PUT vm.delete"]["headers"]
+        head = f"HTTP/1.1 {status} \r\n" + "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         if status != 204:
-            head += f"Content-Type: application/json\r\nContent-Length: {len(text)}\r\n"
+            head += f"Content-Length: {len(text)}\r\n"
         connection.sendall((head + "\r\n").encode() + text.encode())
 
     def obey(self, order):
