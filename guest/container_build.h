@@ -25,6 +25,8 @@ struct build {
 #define BUILD_DEVICE_MS 5000
 #define BUILD_STAGE "/run/cchv/stage"
 
+/* container_virtiofs.c: waits for the tag; a descriptor. name is for errors. */
+int build_virtiofs(const char *tag, const char *name, cchv_error **err);
 /* container_mount.c: the type of the file system on a disk's node; name is for errors. */
 int build_detect_fs(const char *node, const char **ret_type, const char *name, cchv_error **err);
 /* container_rootfs.c: stage_fd and root_fd. */

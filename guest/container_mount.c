@@ -233,7 +233,7 @@ static int bind_subpath(const struct job *job, int mount_fd, cchv_error **err)
 
 static int mount_fs(const struct job *job, cchv_error **err)
 {
-	cleanup_close int whole = mount_fd_new("virtiofs", job->mount->tag, NULL, job->name, err);
+	cleanup_close int whole = build_virtiofs(job->mount->tag, job->name, err);
 	cleanup_close int part = -1;
 
 	if (whole < 0 || !job->mount->subpath || !*job->mount->subpath)

@@ -221,7 +221,7 @@ int build_rootfs(struct build *build, cchv_error **err)
 	if (rootfs->directory)
 		mount_fd = open_directory(rootfs->directory, err);
 	else if (rootfs->fs_tag)
-		mount_fd = mount_fd_new("virtiofs", rootfs->fs_tag, NULL, "root file system", err);
+		mount_fd = build_virtiofs(rootfs->fs_tag, "root file system", err);
 	else if (rootfs->disk)
 		mount_fd = mount_disk(build, err);
 	else
