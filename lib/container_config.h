@@ -16,6 +16,7 @@ struct container_map {
 	char *destination;
 	int kind;            /* enum cchv_mount */
 	char *source;        /* NULL: the mount's own */
+	uint64_t copied;     /* of a COPY: what the guest was last given, as a hash; 0: nobody knows */
 };
 
 struct cchv_container_config {

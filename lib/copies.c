@@ -21,11 +21,13 @@
 #include "etc_files.h"
 
 #define PAUSE_MS 100
+#define MAX_TEXT (16U << 20)
 #define EVENTS (IN_CLOSE_WRITE | IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB | IN_DELETE_SELF | \
                 IN_MOVE_SELF)
 
 struct copy {
 	struct container_copies *copies;
+	struct container_map *map;
 	char *destination;
 	char *source;
 	struct channel_call call;
@@ -40,6 +42,19 @@ struct container_copies {
 	struct copy *items;
 	size_t count;
 };
+
+/* FNV-1a of the text, never 0 but for lack of memory. */
+static uint64_t hash_entries(const struct json *entries)
+{
+	cleanup_buf struct buf text = BUF_INIT(MAX_TEXT);
+	uint64_t hash = 14695981039346656037ULL;
+
+	if (json_print(entries, 0, &text) < 0)
+		return 0;
+	for (size_t i = 0; i < text.len; i++)
+		hash = (hash ^ text.data[i]) * 1099511628211ULL;
+	return hash ? hash : 1;
+}
 
 static struct json *put_params(const struct container *container, const char *destination,
                                struct json *entries)
@@ -65,7 +80,7 @@ static int put(struct container *container, const char *destination, struct json
 
 int copies_put(struct container *container, uint64_t deadline, cchv_error **err)
 {
-	const cchv_container_config *config = container->config;
+	cchv_container_config *config = container->config;
 	int r = CCHV_OK;
 
 	for (size_t i = 0; r == CCHV_OK && i < config->map_count; i++) {
@@ -77,6 +92,7 @@ int copies_put(struct container *container, uint64_t deadline, cchv_error **err)
 		if (r < 0)
 			return err_prefix(err, r, "container '%s': mount '%s'", container->id,
 			                  config->maps[i].destination);
+		config->maps[i].copied = hash_entries(entries);
 		r = put(container, config->maps[i].destination, entries, deadline, err);
 	}
 	for (int i = 0; r == CCHV_OK && i < ETC_FILES; i++) {
@@ -101,12 +117,25 @@ static void on_put(struct channel_call *call)
 	struct container *container = copy->copies->container;
 	cleanup_err cchv_error *error = NULL;
 
-	if (channel_call_finish(call, NULL, &error) < 0)
+	if (channel_call_finish(call, NULL, &error) < 0) {
+		copy->map->copied = 0;
 		log_warning(&container->vm->ctx->log, "container '%s': mount '%s' was not renewed: %s",
 		            container->id,
 		            copy->destination, cchv_error_message(error));
+	}
 	if (copy->is_again)
 		put_again(copy);
+}
+
+/* Of all copies, the one that an event was about is put again: what a container has written to another one is its. */
+static int has_changed(struct copy *copy, const struct json *entries)
+{
+	uint64_t hash = hash_entries(entries);
+
+	if (hash && hash == copy->map->copied)
+		return 0;
+	copy->map->copied = hash;
+	return 1;
 }
 
 static void put_again(struct copy *copy)
@@ -120,15 +149,21 @@ static void put_again(struct copy *copy)
 	if (copy->is_again || !container->vm->agent)
 		return;
 	r = copy_entries_read(copy->source, &entries, &error);
+	if (r == CCHV_OK && !has_changed(copy, entries)) {
+		json_free(entries);
+		return;
+	}
 	copy->call.fn = on_put;
 	copy->call.user_data = copy;
 	if (r == CCHV_OK)
 		r = channel_call_start(container->vm->agent, &copy->call, "copy.put",
 		                       put_params(container, copy->destination, entries), &error);
-	if (r < 0)
+	if (r < 0) {
+		copy->map->copied = 0;
 		log_warning(&container->vm->ctx->log, "container '%s': mount '%s' was not renewed: %s",
 		            container->id,
 		            copy->destination, cchv_error_message(error));
+	}
 }
 
 /* The source, what a link there leads to, and the directory in which another one may take its place. */
@@ -164,7 +199,7 @@ static void on_change(uint32_t events, void *user_data)
 	char buffer[4096] __attribute__((aligned(8)));
 
 	(void)events;
-	/* Which one does not matter: they are small. */
+	/* Which one does not matter: they are small, and one that is as it was is left alone. */
 	if (read(copies->inotify, buffer, sizeof(buffer)) > 0)
 		loop_timer_set(copies->timer, clock_deadline(PAUSE_MS));
 }
@@ -206,6 +241,7 @@ static int fill(struct container_copies *copies, const cchv_container_config *co
 			continue;
 		copies->count++;
 		copy->copies = copies;
+		copy->map = &config->maps[i];
 		copy->destination = mem_strdup(config->maps[i].destination);
 		copy->source = mem_strdup(config->maps[i].source);
 		if (!copy->destination || !copy->source)
