@@ -89,6 +89,7 @@ void container_forget_devices(struct container *container)
 		free(container->devices[i].id);
 		free(container->devices[i].tag);
 		free(container->devices[i].subpath);
+		free(container->devices[i].directory);
 	}
 	free(steal(&container->devices));
 	container->device_count = 0;

@@ -22,6 +22,8 @@ struct container_device {
 	int ours;                      /* plugged for the container, and unplugged with it */
 	int pmem;                      /* of an image */
 	char *tag, *subpath;           /* of a shared directory */
+	char *directory;               /* the whole of it: containers that bring the same one share the device */
+	int readonly;
 };
 
 struct container {

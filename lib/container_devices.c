@@ -221,32 +221,72 @@ static int split_path(const char *source, char **ret_directory, char **ret_subpa
 	return CCHV_OK;
 }
 
-static int plug_directory(struct container *container, const char *directory, int readonly, uint64_t deadline,
-                          char **ret_id, char **ret_tag, cchv_error **err)
+/* One that another container has brought, or another mount of this one. */
+static const struct container_device *find_directory(const struct vm_guest *guest, const char *directory, int readonly)
+{
+	for (const struct container *c = guest->containers; c; c = c->next)
+		for (size_t i = 0; i < c->device_count; i++)
+			if (c->devices[i].directory && c->devices[i].readonly == readonly &&
+			    strcmp(c->devices[i].directory, directory) == 0)
+				return &c->devices[i];
+	return NULL;
+}
+
+static int plug_new_directory(cchv_vm *vm, const char *directory, int readonly, uint64_t deadline, char **ret_id,
+                              char **ret_tag, cchv_error **err)
 {
 	cleanup_fs_config cchv_fs_config *config = NULL;
 	cleanup_free char *tag = NULL;
 	int r;
 
 	/* Unique in the VM, and within the 36 bytes of a tag. */
-	tag = mem_printf("c%llx", (unsigned long long)++container->vm->guest->last_tag);
+	tag = mem_printf("c%llx", (unsigned long long)++vm->guest->last_tag);
 	r = tag ? cchv_fs_config_new(tag, directory, &config) : CCHV_ERR_NOMEM;
 	if (r == CCHV_OK)
 		r = cchv_fs_config_set_readonly(config, readonly);
 	if (r < 0)
 		return err_set(err, r, 0, "shared directory '%s'", directory);
-	r = vm_plug_fs(container->vm, config, deadline, ret_id, err);
+	r = vm_plug_fs(vm, config, deadline, ret_id, err);
 	if (r == CCHV_OK)
 		*ret_tag = steal(&tag);
 	return r;
 }
 
+/*
+ * One device per directory: the guest then has one file system of it, in which containers see each other's mapped
+ * memory and sockets, and the host one daemon.
+ */
+static int plug_directory(struct container *container, enum container_device_role role, size_t index,
+                          const char *directory, int readonly, uint64_t deadline,
+                          struct container_device **ret_device, cchv_error **err)
+{
+	const struct container_device *other = find_directory(container->vm->guest, directory, readonly);
+	cleanup_free char *copy = mem_strdup(directory), *tag = NULL, *id = NULL;
+	int r = CCHV_OK;
+
+	if (other) {
+		id = mem_strdup(other->id);
+		tag = mem_strdup(other->tag);
+	} else {
+		r = plug_new_directory(container->vm, directory, readonly, deadline, &id, &tag, err);
+	}
+	if (r == CCHV_OK && (!id || !tag || !copy))
+		r = err_nomem(err);
+	if (r == CCHV_OK)
+		r = add_device(container, role, index, steal(&id), 1, ret_device, err);
+	if (r < 0)
+		return r;
+	(*ret_device)->tag = steal(&tag);
+	(*ret_device)->directory = steal(&copy);
+	(*ret_device)->readonly = readonly;
+	return CCHV_OK;
+}
+
 static int plug_shared(struct container *container, size_t index, uint64_t deadline, cchv_error **err)
 {
 	const struct container_map *map = &container->config->maps[index];
-	cleanup_free char *directory = NULL, *subpath = NULL, *tag = NULL;
+	cleanup_free char *directory = NULL, *subpath = NULL;
 	struct container_device *device;
-	char *id = NULL;
 	int r;
 
 	if (map->source[0] != '/') {
@@ -258,32 +298,28 @@ static int plug_shared(struct container *container, size_t index, uint64_t deadl
 	}
 	r = split_path(map->source, &directory, &subpath, err);
 	if (r == CCHV_OK)
-		r = plug_directory(container, directory, is_readonly(container, map), deadline, &id, &tag, err);
-	if (r < 0) {
-		free(id);
+		r = plug_directory(container, CONTAINER_MAP, index, directory, is_readonly(container, map), deadline,
+		                   &device, err);
+	if (r < 0)
 		return err_prefix(err, r, "container '%s': mount '%s'", container->id, map->destination);
-	}
-	r = add_device(container, CONTAINER_MAP, index, id, 1, &device, err);
-	if (r == CCHV_OK) {
-		device->tag = steal(&tag);
-		device->subpath = steal(&subpath);
-	}
-	return r;
+	device->subpath = steal(&subpath);
+	return CCHV_OK;
 }
 
 /* A disk, or a directory that is the VM's or is shared for the container. */
 static int plug_root(struct container *container, uint64_t deadline, cchv_error **err)
 {
 	const cchv_container_config *config = container->config;
-	cleanup_free char *tag = NULL;
 	struct container_device *device;
 	char *id = NULL;
 	int r;
 
 	if (config->rootfs_disk) {
 		r = plug_disk(container->vm, config->rootfs_disk, config->rootfs_disk_readonly, deadline, &id, err);
+		if (r == CCHV_OK)
+			r = add_device(container, CONTAINER_ROOT, 0, id, 1, &device, err);
 	} else if (config->rootfs_fs[0] == '/') {
-		r = plug_directory(container, config->rootfs_fs, 0, deadline, &id, &tag, err);
+		r = plug_directory(container, CONTAINER_ROOT, 0, config->rootfs_fs, 0, deadline, &device, err);
 	} else {
 		return vm_has_fs_tag(container->vm, config->rootfs_fs)
 		               ? CCHV_OK
@@ -291,14 +327,7 @@ static int plug_root(struct container *container, uint64_t deadline, cchv_error 
 		                         "container '%s': the VM has no shared directory '%s'", container->id,
 		                         config->rootfs_fs);
 	}
-	if (r < 0) {
-		free(id);
-		return err_prefix(err, r, "container '%s': root file system", container->id);
-	}
-	r = add_device(container, CONTAINER_ROOT, 0, id, 1, &device, err);
-	if (r == CCHV_OK)
-		device->tag = steal(&tag);
-	return r;
+	return r < 0 ? err_prefix(err, r, "container '%s': root file system", container->id) : CCHV_OK;
 }
 
 int container_plug(struct container *container, uint64_t deadline, cchv_error **err)
@@ -321,6 +350,14 @@ int container_plug(struct container *container, uint64_t deadline, cchv_error **
 	return r;
 }
 
+/* By another container, which has brought the same directory. */
+static int is_used(const cchv_vm *vm, const char *id)
+{
+	const struct vm_device *device = vm_device_find(vm, id);
+
+	return device && device->users;
+}
+
 int container_unplug(struct container *container, uint64_t deadline, cchv_error **err)
 {
 	struct container_device *devices = steal(&container->devices);
@@ -337,13 +374,14 @@ int container_unplug(struct container *container, uint64_t deadline, cchv_error 
 
 		if (vm->state != CCHV_VM_STOPPED && devices[i].role == CONTAINER_IMAGE)
 			n = unplug_image(vm, devices[i].id, deadline, &error);
-		else if (vm->state != CCHV_VM_STOPPED && devices[i].ours)
+		else if (vm->state != CCHV_VM_STOPPED && devices[i].ours && !is_used(vm, devices[i].id))
 			n = vm_unplug(vm, devices[i].id, deadline, &error);
 		if (n < 0 && n != CCHV_ERR_NOT_FOUND && r == CCHV_OK)
 			r = err_move(err, &error, n);
 		free(devices[i].id);
 		free(devices[i].tag);
 		free(devices[i].subpath);
+		free(devices[i].directory);
 	}
 	free(devices);
 	return r;
