@@ -254,6 +254,7 @@ static void undo(struct op *op)
 	cchv_container_free(op->task->container);
 	op->task->container = NULL;
 	task_host_release(op->task->host);
+	task_host_run_end_hooks(op->task->host);
 	if (!c->is_first)
 		return;
 	cchv_vm_free(c->vm);
@@ -290,6 +291,11 @@ static void run(struct op *op)
 	if (!op->code) {
 		r = stdio_set_open(&init->paths, op->task->id, op->server->flags->namespace, &init->stdio,
 				   &text);
+		if (r < 0)
+			op_fail_text(op, r, text);
+	}
+	if (!op->code) {
+		r = task_host_run_create_hooks(op->task->host, &text);
 		if (r < 0)
 			op_fail_text(op, r, text);
 	}
@@ -416,7 +422,7 @@ void rpc_create(struct server *server, struct call *call, struct request *reques
 	request->in = request->out = request->err = NULL;
 	task->mounts = request->rootfs;
 	request->rootfs = (struct mount_list) { 0 };
-	r = task_host_read_spec(task->host, task->bundle, &text);
+	r = task_host_read_spec(task->host, task->id, task->bundle, &text);
 	if (r == 0)
 		r = task_host_start_holder(task->host, &text);
 	if (r < 0) {

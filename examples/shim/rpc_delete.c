@@ -78,6 +78,7 @@ static void run_task(struct op *op)
 	else
 		cchv_error_free(error);
 	task_host_release(op->task->host);
+	task_host_run_end_hooks(op->task->host);
 }
 
 static void task_done(struct op *op)

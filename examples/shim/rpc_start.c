@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Exec and Start. Enters: a process that was registered. Leaves: one that runs, or an error and an end. */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,6 +116,14 @@ static void run_init(struct op *op)
 	r = cchv_container_start(op->task->container, stdio, START_MS, &exec, &error);
 	if (r < 0)
 		op_fail_library(op, r, error, "start of container '%s'", op->task->id);
+	if (r == CCHV_OK) {
+		r = hooks_run(op->task->host->hooks, "poststart", "running", op->task->host->holder.pid, -1, &text);
+		if (r < 0) {
+			/* A start that fails leaves nothing that runs. */
+			op_fail_text(op, r, text);
+			cchv_exec_signal(exec, SIGKILL, CCHV_SIGNAL_LEADER, START_MS, NULL);
+		}
+	}
 	cchv_stdio_config_free(stdio);
 	op->result = exec;
 }
@@ -188,7 +197,7 @@ static void start_done(struct op *op)
 	struct process *process = op->process;
 	struct wire reply = { 0 };
 
-	if (op->code) {
+	if (!op->result) {
 		process_failed(process, failure_status(op));
 		op_answer_failure(op);
 		return;
@@ -200,6 +209,11 @@ static void start_done(struct op *op)
 		stdio_set_close_input(&process->stdio);
 	/* Its end may be here already, behind its start. */
 	sandbox_take_events(op->server->sandbox);
+	/* It runs, and is being killed for a hook that failed. */
+	if (op->code) {
+		op_answer_failure(op);
+		return;
+	}
 	wire_put_uint(&reply, 1, process->pid);
 	call_answer(op->call, &reply);
 	op->call = NULL;

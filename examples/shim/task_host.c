@@ -34,12 +34,13 @@ void task_host_release(struct task_host *host)
 void task_host_free(struct task_host *host)
 {
 	task_host_release(host);
+	hooks_free(host->hooks);
 	yajl_tree_free(host->spec);
 	free(host->netns);
 	free(host);
 }
 
-int task_host_read_spec(struct task_host *host, const char *bundle, char **ret_error)
+int task_host_read_spec(struct task_host *host, const char *id, const char *bundle, char **ret_error)
 {
 	char why[256] = "", *text;
 	const char *path = NULL;
@@ -56,12 +57,33 @@ int task_host_read_spec(struct task_host *host, const char *bundle, char **ret_e
 				 *why ? why : "not JSON");
 	r = netns_of_spec(host->spec, &path, ret_error);
 	host->netns = need_copy(path);
-	return r;
+	return r < 0 ? r : hooks_read(host->spec, id, bundle, &host->hooks, ret_error);
 }
 
 int task_host_start_holder(struct task_host *host, char **ret_error)
 {
 	return netns_holder_start(&host->holder, host->netns, ret_error);
+}
+
+int task_host_run_create_hooks(const struct task_host *host, char **ret_error)
+{
+	pid_t pid = host->holder.pid;
+	int r = hooks_run(host->hooks, "prestart", "creating", pid, -1, ret_error);
+
+	if (r == 0)
+		r = hooks_run(host->hooks, "createRuntime", "creating", pid, -1, ret_error);
+	if (r == 0)
+		r = hooks_run(host->hooks, "createContainer", "creating", pid, host->holder.netns_fd, ret_error);
+	return r;
+}
+
+void task_host_run_end_hooks(const struct task_host *host)
+{
+	char *text = NULL;
+
+	if (hooks_run(host->hooks, "poststop", "stopped", 0, -1, &text) < 0)
+		log_line(LOG_WARNING, "%s", text ? text : "poststop hook");
+	free(text);
 }
 
 void task_host_write_back(struct task_host *host, cchv_container *container)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The task service, call by call, on a VM that is faked: lives of containers and execs, streams, events, errors."""
+import json
 import os
 import signal
 import threading
@@ -276,7 +277,6 @@ class Refusals(shim.Case):
         with self.refused(3, "config.json"):
             task.create(task.bundle)
         with open(os.path.join(task.bundle, "config.json"), "w", encoding="utf-8") as f:
-            import json
             json.dump(self.spec(["sleep", "1000"]), f)
         with self.refused(2):
             task.create(task.bundle, rootfs=[("ext4", "/does/not/exist", ["ro"])], options=self.options())
@@ -303,6 +303,66 @@ class Refusals(shim.Case):
                 task.delete()
             task.shutdown()
             self.assertEqual(self.delete(task.id, task.bundle)[1], 137)
+
+
+class Hooks(shim.Case):
+    def hook(self, name, text="", **more):
+        """A program that writes down its name, its state and its network namespace, and then does what the text says."""
+        path = self.file(name, f"""#!/bin/sh
+{{ echo "$0 $*"; echo "$WORD"; readlink /proc/self/ns/net; cat; echo; }} >> {self.directory}/said
+{text}
+""")
+        os.chmod(path, 0o755)
+        return {"path": path, "args": [name, "word"], "env": ["WORD=value", "PATH=/usr/bin:/bin"], **more}
+
+    def said(self):
+        """(name, words of the environment, namespace, state) of each that ran."""
+        if not os.path.exists(os.path.join(self.directory, "said")):
+            return []
+        lines = self.read("said").decode().splitlines()
+        return [(os.path.basename(a.split()[0]), b, c, json.loads(d)) for a, b, c, d in zip(*[iter(lines)] * 4)]
+
+    def test_all(self):
+        kinds = ("prestart", "createRuntime", "createContainer", "poststart", "poststop")
+        task = self.created("h", annotations={"key": "a \"value\""}, hooks={kind: [self.hook(kind)] for kind in kinds})
+        self.assertEqual([name for name, *_ in self.said()], list(kinds[:3]))
+        task.start()
+        self.end(task)
+        said, here = self.said(), os.readlink("/proc/self/ns/net")
+        self.assertEqual([name for name, *_ in said], list(kinds))
+        self.assertEqual([word for _, word, *_ in said], ["value"] * 5)
+        self.assertEqual([namespace == here for _, _, namespace, _ in said], [True, True, False, True, True])
+        self.assertEqual([state["status"] for *_, state in said], ["creating"] * 3 + ["running", "stopped"])
+        for *_, state in said:
+            self.assertEqual((state["ociVersion"], state["id"], state["bundle"], state["annotations"], state.get("pid", task.pid)),
+                             ("1.0.2", "h", task.bundle, {"key": "a \"value\""}, task.pid))
+
+    def test_failures(self):
+        for kind in ("prestart", "createRuntime", "createContainer"):
+            task = self.task("f" + kind, hooks={kind: [self.hook("first"), self.hook("bad", "echo the reason >&2; exit 3"),
+                                                       self.hook("never")], "poststop": [self.hook("after")]})
+            with self.refused(2, kind, "bad", "exit code 3", "the reason"):
+                task.create(task.bundle, rootfs=self.rootfs(), options=self.options())
+            self.assertEqual([name for name, *_ in self.said()], ["first", "bad", "after"])
+            os.unlink(os.path.join(self.directory, "said"))
+            task.shutdown()
+        task = self.created("p", hooks={"poststart": [self.hook("bad", "kill -9 $$")]})
+        with self.refused(2, "poststart", "killed by signal 9"):
+            task.start()
+        self.assertEqual(task.wait(), 137)
+        self.end(task)
+
+    def test_one_that_does_not_end(self):
+        task = self.task("t", hooks={"createRuntime": [self.hook("slow", "exec sleep 1000", timeout=1)]})
+        with self.refused(4, "createRuntime", "1 s"):
+            task.create(task.bundle, rootfs=self.rootfs(), options=self.options())
+        task.shutdown()
+
+    def test_what_cannot_be_run(self):
+        task = self.task("s", hooks={"startContainer": [self.hook("x")]})
+        with self.refused(3, "hooks.startContainer"):
+            task.create(task.bundle, rootfs=self.rootfs(), options=self.options())
+        task.shutdown()
 
 
 class Streams(shim.Case):
