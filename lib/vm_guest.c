@@ -191,6 +191,14 @@ void guest_free(cchv_vm *vm)
 	}
 	if (guest->bare)
 		container_drop(guest->bare);
+	while (guest->images) {
+		struct guest_image *image = guest->images;
+
+		guest->images = image->next;
+		free(image->path);
+		free(image->device_id);
+		free(image);
+	}
 	free(guest->scratch);
 	free(guest);
 }
