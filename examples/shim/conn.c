@@ -53,7 +53,7 @@ void conn_close(struct conn *conn)
 	loop_unwatch(&conn->watch);
 	close(conn->watch.fd);
 	conn->watch.fd = -1;
-	conn->hooks.closed(conn->hooks.data);
+	conn->hooks.closed(conn, conn->hooks.data);
 	conn_unref(conn);
 }
 

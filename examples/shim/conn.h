@@ -8,7 +8,7 @@
 
 struct conn_hooks {
 	void (*call)(struct call *call, void *data); /* whoever takes it answers it */
-	void (*closed)(void *data);                  /* one connection fewer */
+	void (*closed)(struct conn *conn, void *data);
 	void *data;
 };
 

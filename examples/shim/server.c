@@ -17,6 +17,7 @@
 
 #include "listener.h"
 #include "log.h"
+#include "memory.h"
 #include "sandbox.h"
 #include "service.h"
 
@@ -52,12 +53,23 @@ static void on_lonely(void *data)
 	server_end(server);
 }
 
-static void on_closed(void *data)
+struct conn_entry {
+	struct conn_entry *next;
+	struct conn *conn;
+};
+
+static void on_closed(struct conn *conn, void *data)
 {
 	struct server *server = data;
+	struct conn_entry **p = &server->connections, *entry;
 
-	server->connections--;
-	server_look(server);
+	while ((*p)->conn != conn)
+		p = &(*p)->next;
+	entry = *p;
+	*p = entry->next;
+	free(entry);
+	if (server->ending < 2)
+		server_look(server);
 }
 
 static void on_connection(uint32_t events, void *data)
@@ -65,6 +77,7 @@ static void on_connection(uint32_t events, void *data)
 	struct server *server = data;
 	struct conn_hooks hooks = { .call = on_call, .closed = on_closed, .data = server };
 	int fd = accept4(server->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct conn_entry *entry;
 
 	if (fd < 0) {
 		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
@@ -76,11 +89,15 @@ static void on_connection(uint32_t events, void *data)
 		close(fd);
 		return;
 	}
-	if (!conn_new(server->loop, fd, &hooks)) {
+	entry = need_zero(sizeof(*entry));
+	entry->conn = conn_new(server->loop, fd, &hooks);
+	if (!entry->conn) {
 		log_line(LOG_ERROR, "connection: %s", strerror(errno));
+		free(entry);
 		return;
 	}
-	server->connections++;
+	entry->next = server->connections;
+	server->connections = entry;
 	loop_clear_timer(&server->lonely);
 }
 
@@ -189,9 +206,13 @@ static int open_server(struct server *server, int listener_fd)
 
 static void close_server(struct server *server)
 {
+	server->ending = 2;
 	jobs_free(server->jobs);
+	/* Who still waits is told, and then that nobody is here any more. */
 	while (server->tasks)
 		task_unlist(server->tasks);
+	while (server->connections)
+		conn_close(server->connections->conn);
 	sandbox_free(server->sandbox);
 	publisher_free(server->publisher);
 	if (server->signals.fd >= 0)

@@ -21,9 +21,9 @@ struct server {
 	struct sandbox *sandbox;
 	struct task *tasks;
 	struct watch listener, signals;
-	unsigned int connections;
+	struct conn_entry *connections; /* of the daemon */
 	struct timer lonely; /* nobody is connected, and there is nothing to serve */
-	int ending;
+	int ending; /* 1: nothing new; 2: only the last events are still to go */
 };
 
 /* Serve until there is nothing to serve any more: the exit code. */
