@@ -29,13 +29,20 @@ struct queue {
 		queued; /* those that wait, those that there are, jobs that nobody took yet */
 };
 
+/* A thread that has come to its end, but for what its libraries still do there. */
+struct ended {
+	pthread_t thread;
+	struct ended *next;
+};
+
 struct jobs {
 	struct loop *loop;
 	struct watch watch; /* of an eventfd: some are done */
 	unsigned int count;
 	pthread_mutex_t lock;
 	struct queue common, lasting;
-	struct job *done; /* newest first */
+	struct job *done;      /* newest first */
+	struct ended *ended;   /* threads that are to be joined */
 	int ending;
 	pthread_cond_t gone;
 };
@@ -64,19 +71,48 @@ static struct job *take(struct queue *q)
 	return job;
 }
 
-static void hand_back(struct jobs *jobs, struct job *job)
+static void wake_loop(struct jobs *jobs)
 {
 	uint64_t one = 1;
 
-	job->next = jobs->done;
-	jobs->done = job;
 	if (write(jobs->watch.fd, &one, sizeof(one)) < 0)
 		log_line(LOG_ERROR, "eventfd: %s", strerror(errno));
+}
+
+static void hand_back(struct jobs *jobs, struct job *job)
+{
+	job->next = jobs->done;
+	jobs->done = job;
+	wake_loop(jobs);
+}
+
+static void leave(struct jobs *jobs, struct queue *q, struct ended *self)
+{
+	self->thread = pthread_self();
+	self->next = jobs->ended;
+	jobs->ended = self;
+	q->threads--;
+	wake_loop(jobs);
+	pthread_cond_signal(&jobs->gone);
+}
+
+/* Without the lock. */
+static void join_all(struct ended *ended)
+{
+	while (ended) {
+		struct ended *next = ended->next;
+
+		pthread_join(ended->thread, NULL);
+		free(ended);
+		ended = next;
+	}
 }
 
 /* A thread of one of the queues. */
 static void work(struct jobs *jobs, struct queue *q, int is_lasting)
 {
+	struct ended *self = need_zero(sizeof(*self));
+
 	pthread_mutex_lock(&jobs->lock);
 	while (!jobs->ending) {
 		struct job *job = take(q);
@@ -99,8 +135,7 @@ static void work(struct jobs *jobs, struct queue *q, int is_lasting)
 		if (r == ETIMEDOUT && !q->first)
 			break;
 	}
-	q->threads--;
-	pthread_cond_signal(&jobs->gone);
+	leave(jobs, q, self);
 	pthread_mutex_unlock(&jobs->lock);
 }
 
@@ -128,7 +163,6 @@ static int start_thread(struct jobs *jobs, void *(*fn)(void *))
 
 	pthread_attr_init(&attributes);
 	pthread_attr_setstacksize(&attributes, STACK_BYTES);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 	r = pthread_create(&thread, &attributes, fn, jobs);
 	pthread_attr_destroy(&attributes);
 	return r;
@@ -177,6 +211,7 @@ static void on_done(uint32_t events, void *data)
 {
 	struct jobs *jobs = data;
 	struct job *newest, *oldest = NULL;
+	struct ended *ended;
 	uint64_t count;
 
 	if (read(jobs->watch.fd, &count, sizeof(count)) < 0)
@@ -184,7 +219,10 @@ static void on_done(uint32_t events, void *data)
 	pthread_mutex_lock(&jobs->lock);
 	newest = jobs->done;
 	jobs->done = NULL;
+	ended = jobs->ended;
+	jobs->ended = NULL;
 	pthread_mutex_unlock(&jobs->lock);
+	join_all(ended);
 	while (newest) {
 		struct job *next = newest->next;
 
@@ -242,6 +280,8 @@ void jobs_free(struct jobs *jobs)
 	while (jobs->common.threads || jobs->lasting.threads)
 		pthread_cond_wait(&jobs->gone, &jobs->lock);
 	pthread_mutex_unlock(&jobs->lock);
+	/* Their libraries' last words are before those of the process. */
+	join_all(jobs->ended);
 	loop_unwatch(&jobs->watch);
 	close(jobs->watch.fd);
 	free(jobs);
