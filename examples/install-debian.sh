@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Install what libcchv needs from Debian packages, as root; does nothing where all is there. Debian 12 and 13.
-# Usage: sh examples/install-debian.sh build|run|image|test|all ...
+# Usage: sh examples/install-debian.sh build|run|image|test|full|all ...
 #   build  compilers and libraries      run    QEMU, mkfs.erofs, mkfs.ext4
 #   image  what makes images of Debian  test   what the tests use beside these
+#   full   what the full tier of the tests uses beside these: containerd
 #
 # QEMU: 10 or newer, since the emulator of 7.2 (Debian 12) crashes a third of all boots of a 6.12 kernel unless it hides an
 # instruction (cchv-qemu does that then). Debian 12 has a newer one in its backports; they are read through a sources list of
@@ -102,7 +103,7 @@ virtiofsd()
 	rm -r "$scratch"
 }
 
-[ $# -gt 0 ] || fail "usage: install-debian.sh build|run|image|test|all ..."
+[ $# -gt 0 ] || fail "usage: install-debian.sh build|run|image|test|full|all ..."
 wanted=
 for part in "$@"; do
 	case $part in
@@ -110,6 +111,7 @@ for part in "$@"; do
 	run) wanted="$wanted $run" ;;
 	image) wanted="$wanted $image" ;;
 	test) wanted="$wanted $image $test" ;;
+	full) wanted="$wanted containerd" ;;
 	all) wanted="$wanted $build $run $image $test" ;;
 	*) fail "unknown part '$part'" ;;
 	esac
