@@ -272,7 +272,7 @@ static void make_network(void)
 	   "$OUT ip addr add 10.77.0.1/24 dev vo; $OUT ip addr add fd00:77::1/64 dev vo nodad;"
 	   "$POD ip addr add 10.77.0.2/24 dev eth0; $POD ip addr add fd00:77::2/64 dev eth0 nodad;"
 	   "$POD ip route add default via 10.77.0.1 mtu 1400; $POD ip -6 route add default via fd00:77::1");
-	SHIM_MUST(netns_mirror_new(&mirror, pod.netns_fd, 1, &text));
+	SHIM_MUST(netns_mirror_new(&mirror, pod.netns_fd, 2, &text));
 }
 
 /* A process that ends well when that many bytes have come to a port of the other side, and then the end. */
@@ -450,6 +450,7 @@ static void check_everything(void)
 	SH("mkdir tmp; mount -t tmpfs -o size=1m t tmp");
 	MUST(cchv_vm_config_new(&vm_config));
 	MUST(cchv_vm_config_set_memory(vm_config, 256 << 20));
+	MUST(cchv_vm_config_set_vcpus(vm_config, 2, 2));
 	MUST(cchv_vm_config_set_kill_with_thread(vm_config, 1));
 	add_mount(&mounts, "overlay", "overlay", options[0], options[1], options[2], NULL);
 	make_box(&box, "main", &mounts, ROOTFS_IMAGE, binds, vm_config);
