@@ -107,6 +107,25 @@ void rpc_kill(struct server *server, struct call *call, struct request *request)
 	}
 }
 
+void task_kill(struct task *task)
+{
+	struct process *init = task->init;
+	struct op *op;
+
+	if (init->exited_ns)
+		return;
+	if (!init->exec) {
+		/* Not started, or just being so: its VM has nothing else to do, or others to care for. */
+		if (init->state == PROCESS_CREATED)
+			process_exited(init, 128 + SIGKILL, 0);
+		return;
+	}
+	op = op_new(task->server, NULL, task, init, run_kill, kill_done);
+	op->number = SIGKILL;
+	op->timeout_ms = KILL_MS;
+	op_start(op);
+}
+
 /* ---- ResizePty ---- */
 
 static void run_resize(struct op *op)

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/random.h>
 
 #include "events.h"
@@ -319,6 +320,25 @@ static void failed(struct op *op)
 	op_answer_failure(op);
 }
 
+static void on_stand_in_killed(uint32_t events, void *data)
+{
+	struct task *task = data;
+
+	loop_unwatch(&task->stand_in);
+	log_line(LOG_INFO, "container '%s': its process %u was killed, and so it is", task->id,
+		 task->init->pid);
+	task_kill(task);
+}
+
+/* Whoever kills the pid that Create returned means the container. */
+static void watch_stand_in(struct task *task)
+{
+	task->stand_in =
+		(struct watch) { .fd = task->host->holder.pid_fd, .fn = on_stand_in_killed, .data = task };
+	if (task->stand_in.fd >= 0 && loop_watch(task->server->loop, &task->stand_in, EPOLLIN) < 0)
+		log_line(LOG_WARNING, "container '%s': its process cannot be watched", task->id);
+}
+
 static void created(struct op *op)
 {
 	struct sandbox *sandbox = op->server->sandbox;
@@ -335,6 +355,7 @@ static void created(struct op *op)
 		sandbox->size = c->size;
 		sandbox_made(sandbox, 1);
 	}
+	watch_stand_in(op->task);
 	events_task_create(op->task);
 	wire_put_uint(&reply, 1, op->task->init->pid);
 	call_answer(op->call, &reply);

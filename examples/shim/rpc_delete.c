@@ -125,6 +125,7 @@ static void delete_task(struct server *server, struct call *call, struct task *t
 	if (!task->init->exit_told)
 		process_exited(task->init, KILLED, 0);
 	task->phase = TASK_DELETING;
+	loop_unwatch(&task->stand_in);
 	task->delete_call = call;
 	if (is_last(task))
 		sandbox_end(sandbox);

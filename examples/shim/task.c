@@ -171,6 +171,7 @@ void task_unlist(struct task *task)
 	*p = task->next;
 	task->listed = 0;
 	loop_clear_timer(&task->exit_timer);
+	loop_unwatch(&task->stand_in);
 	while (task->execs) {
 		struct process *process = task->execs;
 

@@ -53,6 +53,7 @@ struct task {
 	cchv_container *container;
 	struct task_host *host; /* what it has on this machine (task_host.h) */
 	struct process *init, *execs;
+	struct watch stand_in; /* its process on this machine, whose death is the container's */
 	struct timer exit_timer;  /* init has ended, execs of it have not yet */
 	struct call *delete_call; /* waits for the VM's end */
 };
@@ -87,6 +88,8 @@ void process_exited(struct process *process, uint32_t status, uint64_t time_ns);
 void process_failed(struct process *process, uint32_t status);
 /* The call is answered when it has ended; takes the call over. */
 void process_wait(struct process *process, struct call *call);
+/* Kill init, whatever state it is in. */
+void task_kill(struct task *task);
 /* The VM is gone: all that ran was killed. */
 void task_vm_gone(struct task *task, uint64_t time_ns);
 /* One of enum of containerd.v1.types.Status. */

@@ -3,11 +3,17 @@
 
 With the fake VMM, whose processes run on this machine; with CCHV_SHIM_REAL=1 in VMs.
 """
+import contextlib
+import fcntl
 import os
+import pty
 import shutil
 import signal
+import struct
 import sys
+import termios
 import threading
+import unittest
 
 import daemon
 import image
@@ -76,6 +82,27 @@ class Ctr(daemon.Case):
             self.run_ctr("--rm", image.NAME, "v", "true")
             self.until(lambda: len(topics()) >= 4, "four events")
             self.assertEqual(topics(), ["/tasks/create", "/tasks/start", "/tasks/exit", "/tasks/delete"])
+
+
+@unittest.skipUnless(daemon.Case.real, "needs a guest with terminals")
+class Terminals(daemon.Case):
+    def test_terminal(self):
+        """Its size, keys, and what it says; the exit code behind it."""
+        words = ["ctr", "-a", self.address, *self.run_words("--rm", "-t", image.NAME, "t", "sh", "-c",
+                                                            "sleep 1; stty size; read x; echo got $x; exit 5")]
+        pid, master = pty.fork()
+        if pid == 0:
+            os.execvpe(words[0], words, self.environment)
+        fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 41, 123, 0, 0))
+        said = b""
+        with contextlib.suppress(OSError):
+            while data := os.read(master, 4096):
+                said += data
+                if b"41 123" in said and b"word" not in said:
+                    os.write(master, b"word\n")
+        self.assertIn(b"got word", said)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 5, said)
+        os.close(master)
 
 
 class Restarts(daemon.Case):

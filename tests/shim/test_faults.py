@@ -106,6 +106,17 @@ class Vmm(Faults):
         stats.join()
         self.assertEqual(self.end(task), 137)
 
+    def test_stand_in_killed(self):
+        """Whoever kills the pid that Create returned kills the container."""
+        task = self.running("si")
+        os.kill(task.pid, signal.SIGKILL)
+        self.assertEqual(task.wait(), 137)
+        self.assertEqual(self.end(task), 137)
+        task = self.created("sc")
+        os.kill(task.pid, signal.SIGKILL)
+        self.assertEqual(task.wait(), 137)
+        self.assertEqual(self.end(task), 137)
+
     def test_out_of_memory(self):
         task = self.running("oom")
         container = next(iter(json_containers(self)))
