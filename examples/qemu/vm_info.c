@@ -51,6 +51,7 @@ static struct json *device_tree(const struct vm *vm)
 {
 	struct json *tree = json_new_object();
 
+	json_set(tree, "__ioapic", node("__ioapic", NULL, NULL, NULL));
 	if (strcmp(config_string(json_get(vm->config, "serial"), "mode"), "Off") != 0)
 		json_set(tree, "__serial", node("__serial", NULL, NULL, NULL));
 	for (const struct device *d = vm->devices; d; d = d->next)
