@@ -287,7 +287,15 @@ class Case(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, b""), "start")
         address = done.stdout.decode()
         self.assertTrue(address.startswith("unix:///"), address)
-        return address[len("unix://"):]
+        path = address[len("unix://"):]
+        self.expect_end_of(path)
+        return path
+
+    def expect_end_of(self, path):
+        """The server there has to be gone when the case is over."""
+        client = ttrpc.Client(path, self.namespace, PATIENCE)
+        self.servers.add(Task(client, "none").connect().number("shim"))
+        client.close()
 
     def delete(self, id, bundle, timeout=PATIENCE):
         """The sub-command: (pid, status, time)."""
@@ -307,7 +315,6 @@ class Case(unittest.TestCase):
         path = self.start(id, bundle)
         task = Task(client or self.client(path), id, service)
         task.bundle, task.socket = bundle, path
-        self.servers.add(task.connect().number("shim"))
         return task
 
     def rootfs(self):

@@ -65,6 +65,7 @@ class Programs(shim.Case):
         self.assertEqual((result.number("version"), result.text("protocol")), (2, "ttrpc"))
         path = result.text("address")[len("unix://"):]
         self.assertEqual(os.path.dirname(path), directory)
+        self.expect_end_of(path)
         shim.Task(self.client(path), "n").shutdown()
 
     def test_many_starts_of_one_group(self):
