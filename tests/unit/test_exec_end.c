@@ -188,8 +188,10 @@ static void sleep_on(int listener)
 
 static void *stop_soon(void *unused)
 {
+	struct pollfd output = { .fd = reader, .events = POLLIN };
+
 	(void)unused;
-	poll(NULL, 0, 200);
+	CHECK_INT(poll(&output, 1, 10000), 1);
 	stub_stop();
 	return NULL;
 }
