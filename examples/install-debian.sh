@@ -19,7 +19,7 @@ build="gcc libc6-dev meson ninja-build pkg-config libyajl-dev libcurl4-openssl-d
 run="libyajl2 libcurl4 libuuid1 libseccomp2 erofs-utils e2fsprogs qemu-system-x86"
 image="mmdebstrap"
 test="python3 bzip2 python3-pycparser g++ busybox-static skopeo umoci docker-registry strace socat jq expect xfsprogs attr libcap2-bin iproute2
-	file gdb"
+	file"
 
 fail()
 {
