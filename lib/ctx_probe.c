@@ -41,20 +41,20 @@ static int probe_vmm(cchv_ctx *ctx, cchv_findings *f, cchv_error **err)
 
 static int probe_hardware(cchv_findings *f, cchv_error **err)
 {
-	cleanup_free char *reason = NULL;
+	cleanup_free char *kvm = NULL, *cpu = NULL;
 	int works, r;
 
-	if (access("/dev/kvm", R_OK | W_OK) < 0)
-		r = add(f, "kvm", CCHV_FINDING_WARN, strerror(errno),
-		        "VMs are emulated without it, which is slow: turn virtualisation on, join the group kvm", err);
-	else
-		r = add(f, "kvm", CCHV_FINDING_OK, "/dev/kvm can be opened", NULL, err);
-	if (r < 0)
-		return r;
-	works = vmm_hardware_works(&reason, err);
+	works = vmm_kvm_works(&kvm, err);
 	if (works < 0)
 		return works;
-	return add(f, "cpu", works ? CCHV_FINDING_OK : CCHV_FINDING_WARN, reason,
+	r = add(f, "kvm", works ? CCHV_FINDING_OK : CCHV_FINDING_WARN, kvm,
+	        "VMs are emulated without it, which is slow: turn virtualisation on, join the group kvm", err);
+	if (r < 0)
+		return r;
+	works = vmm_cpu_works(&cpu, err);
+	if (works < 0)
+		return works;
+	return add(f, "cpu", works ? CCHV_FINDING_OK : CCHV_FINDING_WARN, cpu,
 	           "VMs are emulated here, which is slow: use a host with hardware virtualisation", err);
 }
 

@@ -55,27 +55,48 @@ static int set_reason(char **ret_reason, int works, char *reason, cchv_error **e
 	return works;
 }
 
-int vmm_hardware_works(char **ret_reason, cchv_error **err)
+int vmm_kvm_works(char **ret_reason, cchv_error **err)
+{
+	cleanup_close int kvm = -1;
+	int version;
+
+	kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	if (kvm < 0)
+		return set_reason(ret_reason, 0, mem_printf("/dev/kvm cannot be opened: %s", strerror(errno)), err);
+	version = ioctl(kvm, KVM_GET_API_VERSION, 0);
+	if (version < 0)
+		return set_reason(ret_reason, 0, mem_printf("/dev/kvm is not KVM: %s", strerror(errno)), err);
+	if (version != KVM_API_VERSION)
+		return set_reason(ret_reason, 0,
+		                  mem_printf("/dev/kvm has API version %d, not %d", version, KVM_API_VERSION), err);
+	return set_reason(ret_reason, 1, mem_strdup("/dev/kvm works"), err);
+}
+
+int vmm_cpu_works(char **ret_reason, cchv_error **err)
 {
 	/* cpuinfo repeats itself for each CPU: the first ones will do. */
 	cleanup_buf struct buf text = BUF_INIT(65536);
-	cleanup_close int kvm = -1, info = -1;
-	int version;
+	cleanup_close int info = open("/proc/cpuinfo", O_RDONLY | O_CLOEXEC);
 
-	kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
-	if (kvm < 0)
-		return set_reason(ret_reason, 0, mem_printf("/dev/kvm: %s", strerror(errno)), err);
-	version = ioctl(kvm, KVM_GET_API_VERSION, 0);
-	if (version != 12)
-		return set_reason(ret_reason, 0, mem_printf("/dev/kvm has API version %d, not 12", version), err);
-	info = open("/proc/cpuinfo", O_RDONLY | O_CLOEXEC);
 	while (info >= 0 && text.len < text.max && buf_read_fd(&text, info, text.max - text.len) > 0)
 		;
 	if (!vmm_cpuinfo_has_virtualisation((const char *)text.data, text.len))
 		return set_reason(ret_reason, 0,
 		                  mem_strdup("the CPU has neither vmx nor svm (a paravirtual /dev/kvm does not do)"),
 		                  err);
-	return set_reason(ret_reason, 1, mem_strdup("/dev/kvm works"), err);
+	return set_reason(ret_reason, 1, mem_strdup("the CPU has vmx or svm"), err);
+}
+
+int vmm_hardware_works(char **ret_reason, cchv_error **err)
+{
+	cleanup_free char *kvm = NULL;
+	int works = vmm_kvm_works(&kvm, err);
+
+	if (works > 0)
+		return vmm_cpu_works(ret_reason, err);
+	if (works == 0)
+		*ret_reason = steal(&kvm);
+	return works;
 }
 
 static int choose_named(const char *wanted, struct vmm_choice *ret_choice, cchv_error **err)

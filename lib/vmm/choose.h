@@ -26,6 +26,9 @@ const char *vmm_kind_name(int kind);   /* "cloud-hypervisor", "cchv-qemu" */
  * A paravirtual /dev/kvm, without vmx or svm in the CPU's flags, does not count: ordinary kernels die on it.
  */
 int vmm_hardware_works(char **ret_reason, cchv_error **err);
+/* Its two halves: /dev/kvm is there, may be opened and is KVM; the CPU has the flag. */
+int vmm_kvm_works(char **ret_reason, cchv_error **err);
+int vmm_cpu_works(char **ret_reason, cchv_error **err);
 /* Has the text of /proc/cpuinfo the flag vmx or svm? */
 int vmm_cpuinfo_has_virtualisation(const char *text, size_t len);
 

@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import tarfile
 
@@ -47,6 +48,29 @@ def info(t):
     bad = t.cchv.with_dirs(vmm="/no/such/vmm")
     found = {f["name"]: f for f in json.loads(bad("info", "--format", "json", code=0).text)}
     equal(found["vmm"]["status"], "missing", f"a VMM that is not there: {found['vmm']}")
+
+
+@case(clean=True)
+def info_says_what_is_wrong_with_kvm(t):
+    """A /dev/kvm that is absent, closed to the user, or something else: one line that says which, without a crash."""
+    fifo = f"{t.dir()}/fifo"
+    os.mkfifo(fifo)
+    words = shlex.join(t.cchv.argv("info", "--format", "json"))
+    for prepare, user, part in ((f"mount --bind {t.file('plain', b'')} /dev/kvm", "", "is not KVM"),
+                                (f"mount --bind {fifo} /dev/kvm", "", "is not KVM"),
+                                ("mount --bind /dev/null /dev/kvm", "", "is not KVM"),
+                                ("mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3", "", "No such file"),
+                                ("mount -t tmpfs none /dev && mkdir /dev/kvm", "", "Is a directory"),
+                                ("mount -t tmpfs none /dev && mknod -m 0 /dev/kvm c 10 232",
+                                 "setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set -all", "Permission denied")):
+        done = subprocess.run(["unshare", "-m", "sh", "-c", f"{prepare} && exec {user} {words}"], capture_output=True,
+                              timeout=60)
+        equal(done.returncode, 0, f"info after '{prepare}': {done.stderr!r}")
+        found = {f["name"]: f for f in json.loads(done.stdout)}
+        equal(found["kvm"]["status"], "warning", f"after '{prepare}': {found['kvm']}")
+        holds(found["kvm"]["text"], part)
+        check(found["kvm"]["advice"], "advice")
+        holds(found["vmm"]["text"], VMM)
 
 
 @case(needs=("box",))
