@@ -18,6 +18,7 @@
 
 #include <cchv/error.h>
 
+#include "cancel_fd.h"
 #include "fault.h"
 #include "memory.h"
 #include "spec_tree.h"
@@ -122,18 +123,20 @@ static void be_hook(const char *path, const char **argv, const char **envp, int 
 	_exit(127);
 }
 
+/* Its time was over, or nobody wants the container any more: it is killed. */
 static int wait_for(pid_t pid, int timeout_s, int *ret_status)
 {
-	struct pollfd p = { .fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN };
+	struct pollfd p[] = { { .fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN },
+			      { .fd = cancel_fd_get(), .events = POLLIN } };
 	int n;
 
 	do
-		n = poll(&p, 1, timeout_s * 1000);
+		n = poll(p, 2, timeout_s * 1000);
 	while (n < 0 && errno == EINTR);
-	if (n <= 0)
+	if (n <= 0 || !p[0].revents)
 		kill(pid, SIGKILL);
-	if (p.fd >= 0)
-		close(p.fd);
+	if (p[0].fd >= 0)
+		close(p[0].fd);
 	while (waitpid(pid, ret_status, 0) < 0 && errno == EINTR)
 		;
 	return n > 0 ? 0 : -1;

@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cancel_fd.h"
 #include "fault.h"
 #include "loop.h"
 #include "memory.h"
@@ -151,14 +152,14 @@ static int spawn(char *const words[], const struct pipes *pipes, const char *id,
 /* It writes a byte, or closes its end. 0: it is ready. "must_write": an end without a byte is none. */
 static int wait_ready(int fd, int must_write)
 {
-	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct pollfd p[] = { { .fd = fd, .events = POLLIN }, { .fd = cancel_fd_get(), .events = POLLIN } };
 	char byte;
 	int n;
 
 	do
-		n = poll(&p, 1, READY_MS);
+		n = poll(p, 2, READY_MS);
 	while (n < 0 && errno == EINTR);
-	if (n <= 0)
+	if (n <= 0 || !p[0].revents)
 		return -1;
 	return read(fd, &byte, 1) < must_write ? -1 : 0;
 }

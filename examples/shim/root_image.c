@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cancel_fd.h"
 #include "chain.h"
 #include "fault.h"
 #include "rootfs.h"
@@ -77,13 +79,27 @@ static int spawn(int in, int out, pid_t *ret_pid)
 	return r;
 }
 
+/* Until there is something to read, or nobody wants it any more: then the helper is killed, and ends what it runs. */
+static void wait_answer(int fd, pid_t pid)
+{
+	struct pollfd p[] = { { .fd = fd, .events = POLLIN }, { .fd = cancel_fd_get(), .events = POLLIN } };
+
+	while (poll(p, 2, -1) < 0 && errno == EINTR)
+		;
+	if (p[1].revents)
+		kill(pid, SIGKILL);
+}
+
 /* Until its end: the helper writes one line, and the pipe has no other writer. */
-static size_t read_answer(int fd, char *answer)
+static size_t read_answer(int fd, pid_t pid, char *answer)
 {
 	size_t length = 0;
 
 	while (length < ANSWER_MAX - 1) {
-		ssize_t n = read(fd, answer + length, ANSWER_MAX - 1 - length);
+		ssize_t n;
+
+		wait_answer(fd, pid);
+		n = read(fd, answer + length, ANSWER_MAX - 1 - length);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -138,7 +154,7 @@ static int build(const struct root_job *job, char **ret_digest, char **ret_error
 	if (r) {
 		r = fault_set(ret_error, CCHV_ERR_SYSTEM, "root file system: start its builder: %s", strerror(r));
 	} else {
-		length = read_answer(out[0], answer);
+		length = read_answer(out[0], pid, answer);
 		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 			;
 		r = understand(answer, length, status, ret_digest, ret_error);

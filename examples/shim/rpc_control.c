@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kill, ResizePty, CloseIO, Pause, Resume, Update. Enters: wishes for what runs. Leaves: calls of the
+/* ResizePty, CloseIO, Pause, Resume, Update. Enters: wishes for what runs. Leaves: calls of the
  * library. */
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "events.h"
 #include "guest_spec.h"
-#include "log.h"
 #include "memory.h"
 #include "op.h"
 #include "sandbox.h"
@@ -15,116 +13,9 @@
 #include "sizing.h"
 #include "spec_tree.h"
 
-#define SIGNAL_MS 10000
-/* A guest that does not take a SIGKILL for so long is hung. */
-#define KILL_MS   5000
 #define RESIZE_MS 5000
 #define FREEZE_MS 20000
 #define UPDATE_MS 60000
-
-/* ---- Kill ---- */
-
-static void run_kill(struct op *op)
-{
-	cchv_error *error = NULL;
-	int r = cchv_exec_signal(op->process->exec, op->number,
-				 op->flag ? CCHV_SIGNAL_CONTAINER : CCHV_SIGNAL_LEADER, op->timeout_ms,
-				 &error);
-
-	if (r < 0)
-		op_fail_library(op, r, error, "signal %d", op->number);
-}
-
-/* Whose end is that of the whole VM. */
-static int owns_the_vm(const struct op *op)
-{
-	return op->process == op->task->init &&
-	       (!op->server->sandbox->is_pod || strcmp(op->task->id, op->server->flags->group) == 0);
-}
-
-static void kill_done(struct op *op)
-{
-	if (op->library_code == CCHV_ERR_NOT_FOUND || op->process->exited_ns) {
-		op->code = CODE_NOT_FOUND;
-		free(op->message);
-		op->message = need_copy("process already finished: not found");
-	} else if (op->code && op->number == SIGKILL && owns_the_vm(op)) {
-		log_line(LOG_WARNING, "container '%s': %s; its VM is killed", op->task->id, op->message);
-		sandbox_kill(op->server->sandbox);
-		op->code = CODE_OK;
-	}
-	op_answer_empty(op);
-}
-
-/* What the kernel does with a process that has no handler, as init of a created container is. */
-static int is_fatal(int signal_number)
-{
-	switch (signal_number) {
-	case 0:
-	case SIGCHLD:
-	case SIGCONT:
-	case SIGURG:
-	case SIGWINCH:
-	case SIGSTOP:
-	case SIGTSTP:
-	case SIGTTIN:
-	case SIGTTOU: return 0;
-	default: return 1;
-	}
-}
-
-/* Init that was never started. */
-static void kill_created(struct call *call, struct process *process, int signal_number)
-{
-	if (is_fatal(signal_number))
-		process_exited(process, 128 + (uint32_t)signal_number, 0);
-	call_answer(call, NULL);
-}
-
-void rpc_kill(struct server *server, struct call *call, struct request *request)
-{
-	struct process *process = service_need_process(server, call, request);
-	struct op *op;
-
-	if (!process)
-		return;
-	if (request->signal > 64) {
-		call_fail(call, CODE_INVALID, "signal %llu: no such signal",
-			  (unsigned long long)request->signal);
-	} else if (process->exited_ns) {
-		call_fail(call, CODE_NOT_FOUND, "process already finished: not found");
-	} else if (process->state == PROCESS_CREATED && process == process->task->init &&
-		   process->task->phase == TASK_LIVE) {
-		kill_created(call, process, (int)request->signal);
-	} else if (process->state != PROCESS_RUNNING || !process->exec) {
-		call_fail(call, CODE_PRECONDITION, "process is not running: failed precondition");
-	} else {
-		op = op_new(server, call, process->task, process, run_kill, kill_done);
-		op->number = (int)request->signal;
-		op->flag = request->all != 0;
-		op->timeout_ms = call_left_ms(call, request->signal == SIGKILL ? KILL_MS : SIGNAL_MS);
-		op_start(op);
-	}
-}
-
-void task_kill(struct task *task)
-{
-	struct process *init = task->init;
-	struct op *op;
-
-	if (init->exited_ns)
-		return;
-	if (!init->exec) {
-		/* Not started, or just being so: its VM has nothing else to do, or others to care for. */
-		if (init->state == PROCESS_CREATED)
-			process_exited(init, 128 + SIGKILL, 0);
-		return;
-	}
-	op = op_new(task->server, NULL, task, init, run_kill, kill_done);
-	op->number = SIGKILL;
-	op->timeout_ms = KILL_MS;
-	op_start(op);
-}
 
 /* ---- ResizePty ---- */
 

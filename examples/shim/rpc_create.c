@@ -21,10 +21,14 @@
 #include "state_file.h"
 #include "task_host.h"
 
+#include "cancel_fd.h"
+#include "task_delete.h"
+
 #include <unistd.h>
 
 #define CREATE_MS 60000
 #define BOOT_MS   180000
+#define UNDO_MS   10000
 
 /* What the thread needs, and what it makes. */
 struct create {
@@ -236,8 +240,11 @@ static void make_container(struct op *op)
 	cchv_error *error = NULL;
 	int r = CCHV_OK;
 
-	if (c->is_first)
+	if (c->is_first) {
+		cancel_set_making(&op->task->cancel, c->ctx, c->vm_id);
 		r = cchv_vm_create(c->ctx, c->vm_config, CREATE_MS, &c->vm, &error);
+		cancel_set_vm(&op->task->cancel, c->vm);
+	}
 	if (r == CCHV_OK)
 		r = cchv_container_create(c->vm, c->container_config, CREATE_MS, &op->task->container,
 					  &error);
@@ -245,6 +252,21 @@ static void make_container(struct op *op)
 		r = cchv_vm_boot(c->vm, BOOT_MS, &error);
 	if (r < 0)
 		op_fail_library(op, r, error, "container '%s'", op->task->id);
+	/* What it is from here on is the loop's to end. */
+	cancel_set_vm(&op->task->cancel, NULL);
+}
+
+/* Its record and its scratch disk go with it. */
+static void drop_container(struct task *task)
+{
+	cchv_error *error = NULL;
+	int r = task->container ? cchv_container_delete(task->container, UNDO_MS, &error) : CCHV_OK;
+
+	if (r < 0 && r != CCHV_ERR_NOT_FOUND)
+		log_line(LOG_WARNING, "create '%s': %s", task->id, cchv_error_message(error));
+	cchv_error_free(error);
+	cchv_container_free(task->container);
+	task->container = NULL;
 }
 
 /* The thread's own leftovers; what the task has goes in the loop's. */
@@ -252,8 +274,11 @@ static void undo(struct op *op)
 {
 	struct create *c = op->result;
 
-	cchv_container_free(op->task->container);
-	op->task->container = NULL;
+	if (c->is_first && c->vm) {
+		cchv_vm_kill(c->vm, NULL);
+		cchv_vm_wait(c->vm, UNDO_MS, NULL, NULL);
+	}
+	drop_container(op->task);
 	task_host_release(op->task->host);
 	task_host_run_end_hooks(op->task->host);
 	if (!c->is_first)
@@ -269,14 +294,39 @@ static void undo(struct op *op)
 	c->vm_id = NULL;
 }
 
-static void run(struct op *op)
+static void look_at_cancel(struct op *op)
 {
-	struct sandbox *sandbox = op->server->sandbox;
-	struct create *c = op->result;
+	if (!op->code && cancel_is_requested(&op->task->cancel))
+		op_fail(op, CODE_ABORTED, "container '%s': nobody wants it any more", op->task->id);
+}
+
+static void open_stdio(struct op *op)
+{
 	struct process *init = op->task->init;
 	char *text = NULL;
-	int r;
+	int r = stdio_set_open(&init->paths, op->task->id, op->server->flags->namespace, &init->stdio, &text);
 
+	if (r < 0)
+		op_fail_text(op, r, text);
+}
+
+static void run_hooks(struct op *op)
+{
+	char *text = NULL;
+	int r = task_host_run_create_hooks(op->task->host, &text);
+
+	if (r < 0)
+		op_fail_text(op, r, text);
+}
+
+static void run(struct op *op)
+{
+	static void (*const steps[])(struct op *op) = { write_state, open_stdio, run_hooks, make_settings,
+							make_container };
+	struct sandbox *sandbox = op->server->sandbox;
+	struct create *c = op->result;
+
+	cancel_fd_set(op->task->cancel.fd);
 	if (c->is_first) {
 		open_context(op);
 	} else if (sandbox->state == SANDBOX_UP) {
@@ -287,23 +337,13 @@ static void run(struct op *op)
 	} else {
 		op_fail(op, CODE_PRECONDITION, "container '%s': its group's VM has ended", op->task->id);
 	}
-	if (!op->code)
-		write_state(op);
-	if (!op->code) {
-		r = stdio_set_open(&init->paths, op->task->id, op->server->flags->namespace, &init->stdio,
-				   &text);
-		if (r < 0)
-			op_fail_text(op, r, text);
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		look_at_cancel(op);
+		if (!op->code)
+			steps[i](op);
 	}
-	if (!op->code) {
-		r = task_host_run_create_hooks(op->task->host, &text);
-		if (r < 0)
-			op_fail_text(op, r, text);
-	}
-	if (!op->code)
-		make_settings(op);
-	if (!op->code)
-		make_container(op);
+	/* The hooks of the end are for a container that was killed, too, and nobody breaks those off. */
+	cancel_fd_set(-1);
 	if (op->code)
 		undo(op);
 }
@@ -339,11 +379,46 @@ static void watch_stand_in(struct task *task)
 		log_line(LOG_WARNING, "container '%s': its process cannot be watched", task->id);
 }
 
+static void answer_created(struct op *op)
+{
+	struct wire reply = { 0 };
+
+	events_task_create(op->task);
+	wire_put_uint(&reply, 1, op->task->init->pid);
+	call_answer(op->call, &reply);
+	op->call = NULL;
+}
+
+/*
+ * It was killed, or deleted, while it was being made: for everybody else it was made, and ended at once without a start,
+ * as it would have been had the request waited for the end of Create.
+ */
+static void finish_cancelled(struct op *op)
+{
+	struct task *task = op->task;
+	struct call *call = task->delete_call;
+
+	answer_created(op);
+	process_exited(task->init, task->kill_status, 0);
+	task->delete_call = NULL;
+	if (call)
+		task_delete(task, call);
+}
+
+static void cancelled(struct op *op)
+{
+	log_line(LOG_INFO, "create '%s': broken off", op->task->id);
+	op->task->phase = TASK_LIVE;
+	stdio_set_close(&op->task->init->stdio, op->server->loop);
+	if (((struct create *)op->result)->is_first)
+		sandbox_made(op->server->sandbox, 0);
+	finish_cancelled(op);
+}
+
 static void created(struct op *op)
 {
 	struct sandbox *sandbox = op->server->sandbox;
 	struct create *c = op->result;
-	struct wire reply = { 0 };
 
 	op->task->phase = TASK_LIVE;
 	if (c->is_first) {
@@ -356,15 +431,18 @@ static void created(struct op *op)
 		sandbox_made(sandbox, 1);
 	}
 	watch_stand_in(op->task);
-	events_task_create(op->task);
-	wire_put_uint(&reply, 1, op->task->init->pid);
-	call_answer(op->call, &reply);
-	op->call = NULL;
+	/* Too late to break it off. */
+	if (op->task->kill_status)
+		finish_cancelled(op);
+	else
+		answer_created(op);
 }
 
 static void done(struct op *op)
 {
-	if (op->code)
+	if (op->code && op->task->kill_status)
+		cancelled(op);
+	else if (op->code)
 		failed(op);
 	else
 		created(op);

@@ -72,7 +72,8 @@ static void run_task(struct op *op)
 
 	if (op->server->sandbox->state == SANDBOX_UP)
 		task_host_write_back(op->task->host, op->task->container);
-	r = cchv_container_delete(op->task->container, DELETE_MS, &error);
+	/* None: its Create was broken off. */
+	r = op->task->container ? cchv_container_delete(op->task->container, DELETE_MS, &error) : CCHV_OK;
 	if (r < 0 && r != CCHV_ERR_NOT_FOUND)
 		op_fail_library(op, r, error, "container '%s'", op->task->id);
 	else
@@ -106,7 +107,8 @@ void task_delete_go_on(struct task *task)
 {
 	struct call *call = task->delete_call;
 
-	if (!call)
+	/* One that is still being made goes on when that has ended. */
+	if (!call || task->phase == TASK_CREATING)
 		return;
 	task->delete_call = NULL;
 	op_start(op_new(task->server, call, task, NULL, run_task, task_done));
@@ -117,9 +119,9 @@ static int is_last(const struct task *task)
 	return task->server->tasks == task && !task->next;
 }
 
-static void delete_task(struct server *server, struct call *call, struct task *task)
+void task_delete(struct task *task, struct call *call)
 {
-	struct sandbox *sandbox = server->sandbox;
+	struct sandbox *sandbox = task->server->sandbox;
 
 	/* Never started: it ends now, without a start. */
 	if (!task->init->exit_told)
@@ -144,11 +146,13 @@ void rpc_delete(struct server *server, struct call *call, struct request *reques
 	if (process->state == PROCESS_RUNNING || process->state == PROCESS_STARTING) {
 		call_fail(call, CODE_PRECONDITION,
 			  "process must be stopped before deletion: failed precondition");
-	} else if (task->phase != TASK_LIVE || process->deleting) {
-		call_fail(call, CODE_PRECONDITION, "container %s is being %s: failed precondition", task->id,
-			  task->phase == TASK_CREATING ? "created" : "deleted");
+	} else if (task->phase == TASK_DELETING || process->deleting || task->delete_call) {
+		call_fail(call, CODE_PRECONDITION, "container %s is being deleted: failed precondition", task->id);
+	} else if (task->phase == TASK_CREATING) {
+		task->delete_call = call;
+		task_cancel(task, KILLED);
 	} else if (process == task->init) {
-		delete_task(server, call, task);
+		task_delete(task, call);
 	} else {
 		delete_exec(server, call, process);
 	}

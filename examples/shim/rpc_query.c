@@ -88,6 +88,9 @@ void rpc_shutdown(struct server *server, struct call *call, struct request *requ
 {
 	int ends = !server->tasks || request->now;
 
+	/* Whoever has the answer may start the same id at once. */
+	if (ends)
+		server_close(server);
 	call_answer(call, NULL);
 	if (ends)
 		server_end(server);

@@ -200,6 +200,7 @@ static void start_done(struct op *op)
 	if (!op->result) {
 		process_failed(process, failure_status(op));
 		op_answer_failure(op);
+		process_kill_pending(process);
 		return;
 	}
 	process->exec = op->result;
@@ -209,14 +210,15 @@ static void start_done(struct op *op)
 		stdio_set_close_input(&process->stdio);
 	/* Its end may be here already, behind its start. */
 	sandbox_take_events(op->server->sandbox);
-	/* It runs, and is being killed for a hook that failed. */
 	if (op->code) {
+		/* It runs, and is being killed for a hook that failed. */
 		op_answer_failure(op);
-		return;
+	} else {
+		wire_put_uint(&reply, 1, process->pid);
+		call_answer(op->call, &reply);
+		op->call = NULL;
 	}
-	wire_put_uint(&reply, 1, process->pid);
-	call_answer(op->call, &reply);
-	op->call = NULL;
+	process_kill_pending(process);
 }
 
 void rpc_start(struct server *server, struct call *call, struct request *request)

@@ -242,6 +242,19 @@ void sandbox_made(struct sandbox *sandbox, int is_up)
 	}
 }
 
+void sandbox_start_waiting(struct sandbox *sandbox, struct task *task)
+{
+	struct op **p = &sandbox->waiting, *op;
+
+	while (*p && (*p)->task != task)
+		p = (struct op **)&(*p)->job.next;
+	op = *p;
+	if (!op)
+		return;
+	*p = (struct op *)op->job.next;
+	op_start(op);
+}
+
 static void run_end(struct op *op)
 {
 	struct sandbox *sandbox = op->server->sandbox;

@@ -49,6 +49,8 @@ void sandbox_free(struct sandbox *sandbox);
 
 /* The loop's: the VM is up (or could not be made). */
 void sandbox_made(struct sandbox *sandbox, int is_up);
+/* A Create that waits for the VM waits no more: its container is not wanted. */
+void sandbox_start_waiting(struct sandbox *sandbox, struct task *task);
 /* A task's init has ended. */
 void sandbox_task_ended(struct sandbox *sandbox, struct task *task);
 /* End the VM, if it is not ending already. */

@@ -20,11 +20,14 @@
 #include "memory.h"
 #include "sandbox.h"
 #include "service.h"
+#include "task.h"
 
 /* What a server lives on for that never got a task, once nobody is connected: its daemon has died in between.
  */
 #define LONELY_MS 60000
 #define FLUSH_MS  5000
+/* What a container has ended with that was being made when the server was told to end. */
+#define KILLED 137
 
 /* ---- connections ---- */
 
@@ -118,16 +121,25 @@ static void try_to_leave(struct server *server)
 	publisher_flush(server->publisher, FLUSH_MS, on_flushed, server);
 }
 
+void server_close(struct server *server)
+{
+	if (server->listener.fd < 0)
+		return;
+	loop_unwatch(&server->listener);
+	listener_remove(server->flags->socket, server->listener.fd);
+	server->listener.fd = -1;
+}
+
 void server_end(struct server *server)
 {
 	if (server->ending)
 		return;
 	server->ending = 1;
-	/* From here on a start finds nobody, and makes a server of its own. */
-	loop_unwatch(&server->listener);
-	listener_remove(server->flags->socket, server->listener.fd);
-	server->listener.fd = -1;
+	server_close(server);
 	loop_clear_timer(&server->lonely);
+	for (struct task *task = server->tasks; task; task = task->next)
+		if (task->phase == TASK_CREATING)
+			task_cancel(task, KILLED);
 	if (server->sandbox->state == SANDBOX_UP)
 		sandbox_end(server->sandbox);
 	try_to_leave(server);

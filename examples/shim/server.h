@@ -30,6 +30,8 @@ struct server {
 int server_run(const struct flags *flags, int listener_fd);
 /* Something has changed: is there anything left to do? */
 void server_look(struct server *server);
+/* From here on a start finds nobody, and makes a server of its own. */
+void server_close(struct server *server);
 /* The daemon needs us no more: no new connections, the last events, the end. */
 void server_end(struct server *server);
 

@@ -106,6 +106,7 @@ static void let_go(struct process *process)
 		process->waiters = call->next;
 		call_fail(call, CODE_NOT_FOUND, "process was deleted: not found");
 	}
+	process_kill_pending(process);
 	if (--process->refs == 0)
 		process_free(process);
 }
@@ -134,6 +135,7 @@ struct task *task_new(struct server *server, const char *id, const char *bundle)
 	task->id = need_copy(id);
 	task->bundle = need_copy(bundle);
 	task->host = task_host_new();
+	cancel_init(&task->cancel);
 	process_new(task, "");
 	while (*p)
 		p = &(*p)->next;
@@ -153,6 +155,7 @@ void task_unref(struct task *task)
 		return;
 	cchv_container_free(task->container);
 	task_host_free(task->host);
+	cancel_destroy(&task->cancel);
 	mount_list_clear(&task->mounts);
 	free(task->lib_id);
 	free(task->bundle);

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "call.h"
+#include "cancel.h"
 #include "loop.h"
 #include "mount_list.h"
 #include "stdio_set.h"
@@ -37,6 +38,8 @@ struct process {
 	uint32_t rows, cols; /* of a resize that came before the start; 0: none */
 	int start_told, exit_told, stdin_closed, deleting;
 	struct call *waiters;
+	struct pending_kill *kills; /* came while it was being started */
+	struct timer kill_timer;    /* the start takes too long for one of them */
 };
 
 enum task_phase { TASK_CREATING, TASK_LIVE, TASK_DELETING };
@@ -51,11 +54,13 @@ struct task {
 	int paused;
 	int listed;
 	cchv_container *container;
+	struct cancel cancel; /* of its Create */
+	uint32_t kill_status; /* what ended it while it was being made; 0: nothing did */
 	struct task_host *host; /* what it has on this machine (task_host.h) */
 	struct process *init, *execs;
 	struct watch stand_in; /* its process on this machine, whose death is the container's */
 	struct timer exit_timer;  /* init has ended, execs of it have not yet */
-	struct call *delete_call; /* waits for the VM's end */
+	struct call *delete_call; /* waits for the VM's end, or for that of Create */
 };
 
 /* ---- finding ---- */
@@ -90,6 +95,10 @@ void process_failed(struct process *process, uint32_t status);
 void process_wait(struct process *process, struct call *call);
 /* Kill init, whatever state it is in. */
 void task_kill(struct task *task);
+/* Break its Create off: it will have ended with this status before it ran. */
+void task_cancel(struct task *task, uint32_t status);
+/* The start is over: what came meanwhile is done now. */
+void process_kill_pending(struct process *process);
 /* The VM is gone: all that ran was killed. */
 void task_vm_gone(struct task *task, uint64_t time_ns);
 /* One of enum of containerd.v1.types.Status. */

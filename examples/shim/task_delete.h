@@ -3,8 +3,11 @@
 #ifndef SHIM_TASK_DELETE_H
 #define SHIM_TASK_DELETE_H
 
+struct call;
 struct task;
 
+/* Delete it; the call is answered when it is gone. Its init does not run. */
+void task_delete(struct task *task, struct call *call);
 /* The VM has ended: a deletion that waited for it goes on. */
 void task_delete_go_on(struct task *task);
 

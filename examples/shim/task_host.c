@@ -77,13 +77,15 @@ int task_host_run_create_hooks(const struct task_host *host, char **ret_error)
 	return r;
 }
 
-void task_host_run_end_hooks(const struct task_host *host)
+void task_host_run_end_hooks(struct task_host *host)
 {
 	char *text = NULL;
 
 	if (hooks_run(host->hooks, "poststop", "stopped", 0, -1, &text) < 0)
 		log_line(LOG_WARNING, "%s", text ? text : "poststop hook");
 	free(text);
+	hooks_free(host->hooks);
+	host->hooks = NULL;
 }
 
 void task_host_write_back(struct task_host *host, cchv_container *container)

@@ -29,8 +29,8 @@ int task_host_read_spec(struct task_host *host, const char *id, const char *bund
 int task_host_start_holder(struct task_host *host, char **ret_error);
 /* The hooks of Create: the namespace is there, and nothing has looked at it yet. */
 int task_host_run_create_hooks(const struct task_host *host, char **ret_error);
-/* Those of the end. Failures are told to the log alone. */
-void task_host_run_end_hooks(const struct task_host *host);
+/* Those of the end, once. Failures are told to the log alone. */
+void task_host_run_end_hooks(struct task_host *host);
 /* What the host wants back of a container that has ended. */
 void task_host_write_back(struct task_host *host, cchv_container *container);
 /* Everything goes, but the specification. */

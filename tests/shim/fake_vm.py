@@ -167,6 +167,7 @@ class Agent(fake_vmm.Agent):
     def on_exec_start(self, params):
         process = params.get("process") or self.specs[params["container"]]["process"]
         streams = self.streams_of(params)
+        time.sleep(self.plan.get("slow_start", 0))
         environment = dict(item.split("=", 1) for item in process.get("env", []))
         try:
             running = Process(self, params, process["args"], streams, {"PATH": os.environ["PATH"], **environment})
