@@ -390,8 +390,8 @@ static void answer_created(struct op *op)
 }
 
 /*
- * It was killed, or deleted, while it was being made: for everybody else it was made, and ended at once without a start,
- * as it would have been had the request waited for the end of Create.
+ * It was killed, or deleted, while it was being made: for everybody else it was made, and ended at once without a
+ * start, as it would have been had the request waited for the end of Create.
  */
 static void finish_cancelled(struct op *op)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kill. Enters: signals for processes in whatever state they are. Leaves: calls of the library; an end without a start for
- * init that was never started; a Create that is broken off.
+ * Kill. Enters: signals for processes in whatever state they are. Leaves: calls of the library; an end without a start
+ * for init that was never started; a Create that is broken off.
  */
 #include <signal.h>
 #include <stdlib.h>
