@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A containerd of our own: all that it has lies in a directory that goes with the case."""
+"""A containerd of our own: all that it has lies in a directory that goes with the case.
+
+CCHV_CONTAINERD names the program, with "ctr" beside it; without it, that of PATH.
+"""
 import contextlib
 import os
+import re
+import shutil
 import signal
 import subprocess
 import time
@@ -10,8 +15,22 @@ import image
 import shim
 
 RUNTIME = "io.containerd.cchv.v2"
-DISABLED = ["io.containerd.grpc.v1.cri", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs",
-            "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.aufs"]
+CONTAINERD = os.environ.get("CCHV_CONTAINERD") or shutil.which("containerd")
+CTR = os.path.join(os.path.dirname(CONTAINERD), "ctr") if CONTAINERD else None
+# What is of no use here, or needs a thing that the machine lacks; names of all releases.
+DISABLED = ["io.containerd.grpc.v1.cri", "io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime",
+            "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs",
+            "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.aufs", "io.containerd.nri.v1.nri"]
+
+
+def is_there():
+    return bool(CONTAINERD) and os.access(CONTAINERD, os.X_OK) and os.access(CTR, os.X_OK)
+
+
+def version():
+    """(major, minor): programs built without the project's own flags say "2.3.7+unknown"."""
+    said = subprocess.run([CONTAINERD, "--version"], capture_output=True, text=True, check=True).stdout
+    return tuple(int(part) for part in re.search(r"v?(\d+)\.(\d+)", said).groups())
 
 
 class Case(shim.Case):
@@ -26,7 +45,15 @@ class Case(shim.Case):
         self.events.close()
         os.unlink(self.events.path)
         self.daemon = None
-        text = f"""version = 2
+        self.file("containerd.toml", self.daemon_config())
+        self.start_daemon()
+        archive = os.path.join(self.directory, "image.tar")
+        image.write(archive)
+        self.ctr("images", "import", archive)
+
+    def daemon_config(self):
+        """As version 2, which 1.6 knows at most, and later releases bring up to date."""
+        return f"""version = 2
 root = "{self.directory}/root"
 state = "{self.directory}/d"
 disabled_plugins = {DISABLED}
@@ -39,11 +66,6 @@ disabled_plugins = {DISABLED}
 [plugins."io.containerd.internal.v1.opt"]
   path = "{self.directory}/opt"
 """.replace("'", '"')
-        self.file("containerd.toml", text)
-        self.start_daemon()
-        archive = os.path.join(self.directory, "image.tar")
-        image.write(archive)
-        self.ctr("images", "import", archive)
 
     def settings(self):
         if not self.real:
@@ -70,7 +92,7 @@ disabled_plugins = {DISABLED}
         environment = {**self.environment, "PATH": os.path.dirname(shim.PROGRAM) + ":" + os.environ["PATH"]}
         environment.pop("TTRPC_ADDRESS")
         with open(os.path.join(self.directory, "containerd.log"), "ab") as log:
-            self.daemon = subprocess.Popen(["containerd", "-c", os.path.join(self.directory, "containerd.toml")], stdout=log,
+            self.daemon = subprocess.Popen([CONTAINERD, "-c", os.path.join(self.directory, "containerd.toml")], stdout=log,
                                            stderr=log, env=environment, start_new_session=True)
         self.until(lambda: self.ctr("version", check=False).returncode == 0, "the daemon does not answer")
 
@@ -79,7 +101,7 @@ disabled_plugins = {DISABLED}
         self.daemon.wait(shim.PATIENCE)
 
     def ctr(self, *words, check=True, input=None, timeout=None):
-        done = subprocess.run(["ctr", "-a", self.address, *words], input=input, capture_output=True, env=self.environment,
+        done = subprocess.run([CTR, "-a", self.address, *words], input=input, capture_output=True, env=self.environment,
                               timeout=timeout or shim.PATIENCE * 4, check=False)
         if check:
             self.assertEqual(done.returncode, 0, (words, done.stdout, done.stderr))
@@ -131,7 +153,7 @@ disabled_plugins = {DISABLED}
         """What "ctr events" prints meanwhile."""
         path = os.path.join(self.directory, "events.txt")
         with open(path, "wb") as out:
-            process = subprocess.Popen(["ctr", "-a", self.address, "events"], stdout=out, env=self.environment)
+            process = subprocess.Popen([CTR, "-a", self.address, "events"], stdout=out, env=self.environment)
         # The command says nothing when it listens: an event of ours that it shows does.
         self.until(lambda: self.probe_events(path), "ctr events")
         try:

@@ -7,7 +7,6 @@ import contextlib
 import fcntl
 import os
 import pty
-import shutil
 import signal
 import struct
 import sys
@@ -19,8 +18,8 @@ import daemon
 import image
 import shim
 
-if not shutil.which("containerd") or not shutil.which("ctr"):
-    print("containerd is not installed", file=sys.stderr)
+if not daemon.is_there():
+    print("containerd is not there: neither on PATH nor by CCHV_CONTAINERD", file=sys.stderr)
     sys.exit(77)
 
 
@@ -88,7 +87,7 @@ class Ctr(daemon.Case):
 class Terminals(daemon.Case):
     def test_terminal(self):
         """Its size, keys, and what it says; the exit code behind it."""
-        words = ["ctr", "-a", self.address, *self.run_words("--rm", "-t", image.NAME, "t", "sh", "-c",
+        words = [daemon.CTR, "-a", self.address, *self.run_words("--rm", "-t", image.NAME, "t", "sh", "-c",
                                                             "sleep 1; stty size; read x; echo got $x; exit 5")]
         pid, master = pty.fork()
         if pid == 0:
