@@ -160,22 +160,32 @@ static int clean(const struct flags *flags, const struct state *state)
 	return 0;
 }
 
+/* What is known of the end, or becomes known now: whoever asks again hears the same. */
+static void tell_end(const struct state *state, int is_clean, struct exit_note *ret)
+{
+	if (!bundle_read_exit(".", ret)) {
+		*ret = delete_reply_killed(state->pid);
+		if (is_clean && bundle_write_exit(".", ret) < 0)
+			log_line(LOG_WARNING, "delete: %s: %s", BUNDLE_EXIT, strerror(errno));
+	}
+	if (is_clean)
+		state_file_remove(".");
+}
+
 int cleanup_run(const struct flags *flags)
 {
 	struct exit_note note = { 0 };
 	struct state state = { 0 };
 	struct wire out = { 0 };
-	int r = state_file_read(".", &state), known;
+	int r = state_file_read(".", &state);
 
 	if (r < 0) {
 		fprintf(stderr, "delete '%s': %s: %s\n", flags->id, BUNDLE_STATE, strerror(errno));
 		return 1;
 	}
-	if (r > 0 && clean(flags, &state) == 0)
-		state_file_remove(".");
+	tell_end(&state, r > 0 && clean(flags, &state) == 0, &note);
 	state_free(&state);
-	known = bundle_read_exit(".", &note);
-	delete_reply_put(&out, known ? &note : NULL);
+	delete_reply_put(&out, &note);
 	r = out.failed || write(STDOUT_FILENO, out.data, out.len) != (ssize_t)out.len;
 	wire_free(&out);
 	return r;

@@ -35,7 +35,9 @@ int cmd_delete(const struct flags *flags, int argc, char **argv)
 		return front_fail("bundle '%s': %s", flags->bundle, strerror(errno));
 	if (access(BUNDLE_STATE, F_OK) == 0)
 		return hand_over(argv);
-	delete_reply_put(&out, bundle_read_exit(".", &note) ? &note : NULL);
+	if (!bundle_read_exit(".", &note))
+		note = delete_reply_killed(0);
+	delete_reply_put(&out, &note);
 	r = front_write_stdout(&out) < 0 ? front_fail("standard output: %s", strerror(errno)) : 0;
 	wire_free(&out);
 	return r;

@@ -6,7 +6,9 @@
 #include "bundle.h"
 #include "wire.h"
 
-/* NULL: nobody knows how it ended, so it was killed, now. */
+/* What to say where nobody knows how it ended: it was killed, now. */
+struct exit_note delete_reply_killed(uint32_t pid);
+
 void delete_reply_put(struct wire *out, const struct exit_note *note);
 
 #endif

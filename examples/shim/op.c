@@ -3,9 +3,11 @@
  * service has them. */
 #include "op.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "memory.h"
 
@@ -92,16 +94,32 @@ void op_fail(struct op *op, int code, const char *format, ...)
 	keep(op, code, 0, need_copy(text));
 }
 
+/*
+ * Docker's and containerd's clients look for what Go calls an error ("no such file or directory", "permission
+ * denied") to tell 127 and 126 from the rest: the C library's words, but in lower case.
+ */
+static void speak_as_go(char *message, int error_number)
+{
+	const char *words = error_number > 0 ? strerrordesc_np(error_number) : NULL;
+
+	if (!words || !*words)
+		return;
+	for (char *at = message; (at = strstr(at, words)); at++)
+		*at = (char)tolower((unsigned char)*at);
+}
+
 void op_fail_library(struct op *op, int library_code, cchv_error *error, const char *format, ...)
 {
 	char text[512];
+	char *message;
 	va_list args;
 
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	keep(op, code_of(library_code), library_code,
-	     need_text("%s: %s", text, error ? cchv_error_message(error) : cchv_err_text(library_code)));
+	message = need_text("%s: %s", text, error ? cchv_error_message(error) : cchv_err_text(library_code));
+	speak_as_go(message, error ? cchv_error_errno(error) : 0);
+	keep(op, code_of(library_code), library_code, message);
 	cchv_error_free(error);
 }
 

@@ -151,6 +151,7 @@ static void write_state(struct op *op)
 	struct state state = {
 		.server_pid = getpid(),
 		.server_start = state_process_start(getpid()),
+		.pid = op->task->init->pid,
 		.group = (char *)op->server->flags->group,
 		.socket = (char *)op->server->flags->socket,
 		.vm = c->vm_id,

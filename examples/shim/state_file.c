@@ -44,7 +44,7 @@ int state_file_write(const char *bundle, const struct state *state)
 
 	if (!f)
 		return -1;
-	fprintf(f, "server %d %llu\n", state->server_pid, state->server_start);
+	fprintf(f, "server %d %llu\npid %u\n", state->server_pid, state->server_start, state->pid);
 	for (size_t i = 0; i < TEXTS; i++)
 		if (*text_of(state, i))
 			fprintf(f, "%s %s\n", texts[i].key, *text_of(state, i));
@@ -62,6 +62,8 @@ static int read_line(char *line, struct state *state)
 	*value++ = '\0';
 	if (strcmp(line, "server") == 0)
 		return sscanf(value, "%d %llu", &state->server_pid, &state->server_start) == 2 ? 0 : -1;
+	if (strcmp(line, "pid") == 0)
+		return sscanf(value, "%u", &state->pid) == 1 ? 0 : -1;
 	for (size_t i = 0; i < TEXTS; i++)
 		if (strcmp(texts[i].key, line) == 0 && !*text_of(state, i))
 			*text_of(state, i) = strdup(value);

@@ -6,11 +6,13 @@
 #ifndef SHIM_STATE_FILE_H
 #define SHIM_STATE_FILE_H
 
+#include <stdint.h>
 #include <sys/types.h>
 
 struct state {
 	pid_t server_pid;
 	unsigned long long server_start; /* of /proc/<pid>/stat: with it the pid is one process for ever */
+	uint32_t pid;			 /* that Create returns: Docker knows its containers by it; 0: none yet */
 	char *group, *socket, *vm, *runtime_dir, *state_dir, *container, *netns; /* NULL: none */
 };
 

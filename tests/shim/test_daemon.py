@@ -26,10 +26,12 @@ if not daemon.is_there():
 class Ctr(daemon.Case):
     def test_run(self):
         done = self.run_ctr("--rm", image.NAME, "r1", "sh", "-c", "echo out; echo err >&2; exit 7", check=False)
-        self.assertEqual((done.returncode, done.stdout, done.stderr.replace(b"\r", b"")), (7, b"out\n", b"err\n"))
+        # 2.2 and later have words of their own on hosts with cgroup v1.
+        said = [line.strip() for line in done.stderr.splitlines() if not line.startswith(b"time=")]
+        self.assertEqual((done.returncode, done.stdout, said), (7, b"out\n", [b"err"]))
         done = self.run_ctr("--rm", image.NAME, "r2", "/does/not/exist", check=False)
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn(b"no such file or directory", done.stderr.lower())
+        self.assertIn(b"no such file or directory", done.stderr)
         self.assertEqual(os.listdir(os.path.dirname(self.bundle_dir("x"))), [])
 
     def test_input(self):
@@ -42,7 +44,7 @@ class Ctr(daemon.Case):
             done = self.exec("e", "sh", "-c", f"echo {code}; exit {code}", check=False)
             self.assertEqual((done.returncode, done.stdout), (code, b"%d\n" % code))
         self.assertEqual(self.exec("e", "cat", input=b"y" * 300000).stdout, b"y" * 300000)
-        self.assertIn(b"no such file or directory", self.exec("e", "/none", check=False).stderr.lower())
+        self.assertIn(b"no such file or directory", self.exec("e", "/none", check=False).stderr)
         self.assertEqual(self.status("e"), "RUNNING")
         self.remove("e")
 

@@ -149,12 +149,14 @@ class Shim(Faults):
             task = self.running("sk")
             vmm = self.vmm_pid()
             os.kill(self.server_pid(task), signal.SIGKILL)
-            self.assertEqual(self.timed_delete(task)[1], 137)
+            # Docker 20.10 takes no exit for its container's whose pid is another.
+            end = self.timed_delete(task)
+            self.assertEqual(end[:2], (task.pid, 137))
             self.until(lambda: not self.is_alive(vmm) and not self.is_alive(task.pid), "VMM and stand-in die")
             self.assertFalse(os.path.exists(task.socket))
             self.assertEqual(os.listdir(os.path.join(self.directory, "run")), [])
             self.assertEqual(json_containers(self), [])
-            self.assertEqual(self.delete(task.id, task.bundle)[1], 137, "a second time")
+            self.assertEqual(self.delete(task.id, task.bundle), end, "a second time")
             os.close(self.logs.pop("sk")[0])
             import shutil
             shutil.rmtree(task.bundle)

@@ -119,8 +119,9 @@ TEST(the_reply_of_delete)
 	      memcmp(out.data, "\x08\x92\x21\x10\x89\x01\x1a\x08\x08\x80\xe2\xcf\xaa\x06\x10\x05", 16) == 0);
 	wire_free(&out);
 	/* Never nothing, which would be status 0. */
-	delete_reply_put(&out, NULL);
-	CHECK(out.len > 3 && memcmp(out.data, "\x10\x89\x01\x1a", 4) == 0);
+	note = delete_reply_killed(7);
+	delete_reply_put(&out, &note);
+	CHECK(out.len > 5 && memcmp(out.data, "\x08\x07\x10\x89\x01\x1a", 6) == 0);
 	wire_free(&out);
 }
 

@@ -18,6 +18,7 @@ TEST(states)
 {
 	struct state s = { .server_pid = getpid(),
 			   .server_start = state_process_start(getpid()),
+			   .pid = 4294967295U,
 			   .group = (char *)"g",
 			   .vm = (char *)"vm 1",
 			   .netns = (char *)"/run/netns/x" },
@@ -27,7 +28,7 @@ TEST(states)
 	CHECK_INT(state_file_read(test_dir(), &got), 0);
 	CHECK_INT(state_file_write(test_dir(), &s), 0);
 	CHECK_INT(state_file_read(test_dir(), &got), 1);
-	CHECK(got.server_pid == getpid() && got.server_start == s.server_start);
+	CHECK(got.server_pid == getpid() && got.server_start == s.server_start && got.pid == s.pid);
 	CHECK_STR(got.group, "g");
 	CHECK_STR(got.vm, "vm 1");
 	CHECK_STR(got.netns, "/run/netns/x");

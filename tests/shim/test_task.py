@@ -89,14 +89,14 @@ class Life(shim.Case):
 
     def test_missing_program(self):
         task = self.created("np", ["/does/not/exist"])
-        with self.refused(2, "/does/not/exist", "No such file or directory"):
+        with self.refused(2, "/does/not/exist", "no such file or directory"):
             task.start()
         self.assertEqual(task.wait(), 127)
         self.assertEqual(self.end(task), 127)
 
     def test_not_executable(self):
         task = self.created("ne", ["/etc/passwd"])
-        with self.refused(2, "/etc/passwd", "Permission denied"):
+        with self.refused(2, "/etc/passwd", "permission denied"):
             task.start()
         self.assertEqual(self.end(task), 126)
 
@@ -193,7 +193,7 @@ class Execs(shim.Case):
     def test_missing_program(self):
         task = self.running("xn")
         task.exec("e", ["/does/not/exist"])
-        with self.refused(2, "/does/not/exist", "No such file or directory"):
+        with self.refused(2, "/does/not/exist", "no such file or directory"):
             task.start("e")
         self.assertEqual(task.wait("e"), 127)
         self.assertEqual(task.delete("e")[1], 127)
