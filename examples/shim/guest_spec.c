@@ -25,6 +25,7 @@ static int pid_of_path(const char *path)
 	return sscanf(path, "/proc/%d/ns/%n", &pid, &end) == 1 && end ? pid : 0;
 }
 
+/* 1: the entry is to go, what is not listed is the VM's own. */
 static int adapt_namespace(yajl_val entry, const char *type, guest_spec_find_fn find, void *data,
 			   char **ret_error)
 {
@@ -35,7 +36,9 @@ static int adapt_namespace(yajl_val entry, const char *type, guest_spec_find_fn 
 	if (!path || !*path)
 		return 0;
 	container = pid_of_path(path) ? find(pid_of_path(path), data) : NULL;
-	if (!container)
+	if (container && !*container && strcmp(type, "pid") != 0)
+		return 1;
+	if (!container || !*container)
 		return fault_set(ret_error, CCHV_ERR_UNSUPPORTED,
 				 "linux.namespaces: %s '%s': not that of a container "
 				 "in the same VM",
@@ -46,7 +49,8 @@ static int adapt_namespace(yajl_val entry, const char *type, guest_spec_find_fn 
 	return r < 0 ? fault_set(ret_error, r, "linux.namespaces: %s", cchv_err_text(r)) : 0;
 }
 
-static int adapt_namespaces(yajl_val list, guest_spec_find_fn find, void *data, char **ret_error)
+static int adapt_namespaces(yajl_val list, guest_spec_find_fn find, void *data, int *ret_shares_uts,
+			    char **ret_error)
 {
 	int r = 0;
 
@@ -60,6 +64,14 @@ static int adapt_namespaces(yajl_val list, guest_spec_find_fn find, void *data, 
 			continue;
 		}
 		r = adapt_namespace(entry, type ? type : "", find, data, ret_error);
+		if (r == 1) {
+			/* The agent takes a name for a namespace of the container's own alone; the pod's VM has its. */
+			if (strcmp(type, "uts") == 0)
+				*ret_shares_uts = 1;
+			spec_tree_remove_at(list, i);
+			r = 0;
+			continue;
+		}
 		i++;
 	}
 	return r;
@@ -86,8 +98,14 @@ void guest_spec_adapt_resources(yajl_val resources)
 int guest_spec_adapt(yajl_val spec, guest_spec_find_fn find, void *data, char **ret_error)
 {
 	yajl_val linux_part = spec_tree_get(spec, "linux");
+	int shares_uts = 0, r;
 
 	spec_tree_remove(spec, "hooks");
 	guest_spec_adapt_resources(spec_tree_get(linux_part, "resources"));
-	return adapt_namespaces(spec_tree_get(linux_part, "namespaces"), find, data, ret_error);
+	r = adapt_namespaces(spec_tree_get(linux_part, "namespaces"), find, data, &shares_uts, ret_error);
+	if (shares_uts) {
+		spec_tree_remove(spec, "hostname");
+		spec_tree_remove(spec, "domainname");
+	}
+	return r;
 }

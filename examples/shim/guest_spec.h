@@ -5,7 +5,8 @@
 
 #include <yajl/yajl_tree.h>
 
-/* The library's id of the container whose process on this host has this pid; NULL: none of this VM. */
+/* The library's id of the container whose process on this host has this pid; "": the VM itself, whose namespaces are
+ * the pod's; NULL: none of this VM. */
 typedef const char *(*guest_spec_find_fn)(int pid, void *data);
 
 /* Changes the tree. 0, or CCHV_ERR_* and *ret_error (free() it), which names the field. */

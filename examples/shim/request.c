@@ -89,6 +89,7 @@ void request_free(struct request *request)
 	free(request->out);
 	free(request->err);
 	free(request->checkpoint);
+	free(request->netns);
 	mount_list_clear(&request->rootfs);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The requests of the task service as one structure: each method fills its part. */
+/* The requests of the task and the sandbox service as one structure: each method fills its part. */
 #ifndef SHIM_REQUEST_H
 #define SHIM_REQUEST_H
 
@@ -10,8 +10,8 @@
 
 /* Texts are never NULL after reading, and belong to the request; views are lent from what was read. */
 struct request {
-	char *id, *exec_id, *bundle, *in, *out, *err, *checkpoint;
-	uint64_t terminal, signal, all, width, height, close_stdin, now;
+	char *id, *exec_id, *bundle, *in, *out, *err, *checkpoint, *netns;
+	uint64_t terminal, signal, all, width, height, close_stdin, now, verbose;
 	struct wire_view any; /* options, spec or resources */
 	struct mount_list rootfs;
 };

@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/random.h>
 
 #include "events.h"
 #include "guest_spec.h"
 #include "log.h"
 #include "memory.h"
 #include "op.h"
+#include "pod.h"
 #include "sandbox.h"
 #include "service.h"
 #include "sizing.h"
@@ -23,31 +23,26 @@
 
 #include "cancel_fd.h"
 #include "task_delete.h"
+#include "vm_making.h"
 
 #include <unistd.h>
 
 #define CREATE_MS 60000
-#define BOOT_MS   180000
 #define UNDO_MS   10000
 
 /* What the thread needs, and what it makes. */
 struct create {
 	int is_first;
 	struct wire options; /* a copy */
-	struct shim_config config;
-	cchv_ctx *ctx;
-	cchv_vm *vm;
-	char *vm_id;
-	cchv_vm_config *vm_config;
+	struct vm_making making;
 	cchv_container_config *container_config;
-	struct netns_mirror *mirror;
-	struct size size;
 	/* The other containers of the VM: their pids here, their names there. */
 	struct {
 		int pid;
 		char *name;
 	} * others;
 	size_t other_count;
+	const struct pod *pod; /* the sandbox that it is a member of, where that has no container of its own */
 };
 
 static void create_free(struct create *c)
@@ -55,7 +50,6 @@ static void create_free(struct create *c)
 	for (size_t i = 0; i < c->other_count; i++)
 		free(c->others[i].name);
 	free(c->others);
-	cchv_vm_config_free(c->vm_config);
 	cchv_container_config_free(c->container_config);
 	wire_free(&c->options);
 	free(c);
@@ -68,18 +62,7 @@ static const char *find_other(int pid, void *data)
 	for (size_t i = 0; i < c->other_count; i++)
 		if (c->others[i].pid == pid)
 			return c->others[i].name;
-	return NULL;
-}
-
-/* An id for the library: readable, and never that of an earlier one of the same name. */
-static char *make_id(const char *id)
-{
-	unsigned char random[6];
-
-	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
-		abort();
-	return need_text("%.60s.%02x%02x%02x%02x%02x%02x", id, random[0], random[1], random[2], random[3],
-			 random[4], random[5]);
+	return c->pod && c->pod->pid == pid ? "" : NULL;
 }
 
 /* ---- in the thread ---- */
@@ -87,61 +70,6 @@ static char *make_id(const char *id)
 static int worse(int a, int b)
 {
 	return b < a ? b : a;
-}
-
-static void open_context(struct op *op)
-{
-	struct create *c = op->result;
-	struct shim_config *s = &c->config;
-	cchv_error *error = NULL;
-	char *text = NULL;
-	int r = shim_config_read(wire_view_of(c->options.data, c->options.len), s, &text);
-
-	if (r < 0) {
-		op_fail_text(op, r, text);
-		return;
-	}
-	r = cchv_ctx_new(&c->ctx, &error);
-	if (r < 0) {
-		op_fail_library(op, r, error, "library");
-		return;
-	}
-	if (s->runtime_dir)
-		r = worse(r, cchv_ctx_set_runtime_dir(c->ctx, s->runtime_dir));
-	if (s->state_dir)
-		r = worse(r, cchv_ctx_set_state_dir(c->ctx, s->state_dir));
-	if (s->vmm)
-		r = worse(r, cchv_ctx_set_vmm(c->ctx, s->vmm));
-	r = worse(r, cchv_ctx_set_log(c->ctx, log_get_level(), log_from_library, NULL, NULL));
-	if (r < 0)
-		op_fail_library(op, r, NULL, "settings of the runtime");
-}
-
-static void make_vm_config(struct op *op)
-{
-	struct create *c = op->result;
-	struct size size = sizing_of(op->task->host->spec, op->server->sandbox->is_pod, &c->config);
-	int r = cchv_vm_config_new(&c->vm_config);
-
-	c->size = size;
-	if (r == CCHV_OK) {
-		r = cchv_vm_config_set_id(c->vm_config, c->vm_id);
-		r = worse(r, cchv_vm_config_set_vcpus(c->vm_config, size.vcpus, size.max_vcpus));
-		r = worse(r, cchv_vm_config_set_memory(c->vm_config, size.memory_bytes));
-		/* This thread lives as long as the server: a VM without one is of no use to anybody. */
-		r = worse(r, cchv_vm_config_set_kill_with_thread(c->vm_config, 1));
-		if (c->config.kernel)
-			r = worse(r, cchv_vm_config_set_kernel(c->vm_config, c->config.kernel));
-		if (c->config.initramfs)
-			r = worse(r, cchv_vm_config_set_initramfs(c->vm_config, c->config.initramfs));
-		if (c->config.cmdline)
-			r = worse(r, cchv_vm_config_set_cmdline(c->vm_config, c->config.cmdline));
-		/* Members may come with directories to share. */
-		if (op->server->sandbox->is_pod)
-			r = worse(r, cchv_vm_config_set_shared_memory(c->vm_config, 1));
-	}
-	if (r < 0)
-		op_fail_library(op, r, NULL, "settings of the VM");
 }
 
 /* Before anything of it is taken. */
@@ -154,9 +82,9 @@ static void write_state(struct op *op)
 		.pid = op->task->init->pid,
 		.group = (char *)op->server->flags->group,
 		.socket = (char *)op->server->flags->socket,
-		.vm = c->vm_id,
-		.runtime_dir = (char *)cchv_ctx_get_runtime_dir(c->ctx),
-		.state_dir = (char *)cchv_ctx_get_state_dir(c->ctx),
+		.vm = c->making.vm_id,
+		.runtime_dir = (char *)cchv_ctx_get_runtime_dir(c->making.ctx),
+		.state_dir = (char *)cchv_ctx_get_state_dir(c->making.ctx),
 		.container = op->task->lib_id,
 		.netns = op->task->host->netns,
 	};
@@ -169,22 +97,22 @@ static void add_rootfs(struct op *op)
 {
 	struct create *c = op->result;
 	struct task_host *host = op->task->host;
-	struct rootfs_options options = { .scratch_bytes = c->config.scratch_mib << 20 };
+	struct rootfs_options options = { .scratch_bytes = c->making.config.scratch_mib << 20 };
 	const char *mode = spec_tree_string(spec_tree_get(host->spec, "annotations"), "io.cchv.rootfs");
 	char *text = NULL;
 	int r;
 
 	if (!mode)
-		mode = c->config.rootfs ? c->config.rootfs : "";
+		mode = c->making.config.rootfs ? c->making.config.rootfs : "";
 	r = rootfs_mode_parse(mode, &options.mode);
 	if (r < 0) {
 		op_fail(op, CODE_INVALID, "rootfs '%s': neither 'image' nor 'virtiofs'", mode);
 		return;
 	}
-	r = rootfs_add(&host->rootfs, c->ctx, &op->task->mounts, op->task->bundle, host->spec, &options,
-		       c->container_config, c->vm_config, &text);
+	r = rootfs_add(&host->rootfs, c->making.ctx, &op->task->mounts, op->task->bundle, host->spec, &options,
+		       c->container_config, c->making.vm_config, &text);
 	if (r == 0)
-		r = binds_map(&host->binds, host->spec, op->task->bundle, c->container_config, c->vm_config,
+		r = binds_map(&host->binds, host->spec, op->task->bundle, c->container_config, c->making.vm_config,
 			      &text);
 	if (r < 0)
 		op_fail_text(op, r, text);
@@ -214,8 +142,11 @@ static void make_settings(struct op *op)
 	char *text = NULL;
 	int r;
 
-	if (c->is_first)
-		make_vm_config(op);
+	if (c->is_first) {
+		struct size size = sizing_of(op->task->host->spec, op->server->sandbox->is_pod, &c->making.config);
+
+		vm_making_configure(&c->making, op, &size, op->server->sandbox->is_pod);
+	}
 	if (op->code)
 		return;
 	r = cchv_container_config_new(op->task->lib_id, &c->container_config);
@@ -223,16 +154,15 @@ static void make_settings(struct op *op)
 		op_fail_library(op, r, NULL, "settings of the container");
 		return;
 	}
-	add_rootfs(op);
-	if (!op->code)
-		set_spec(op);
-	if (op->code || !c->is_first)
-		return;
-	r = netns_mirror_new(&c->mirror, op->task->host->holder.netns_fd, c->size.vcpus, &text);
-	if (r == 0)
-		r = netns_mirror_update(c->mirror, c->vm_config, NULL, CREATE_MS, &text);
+	r = c->pod ? pod_adapt_member(c->pod, op->task->host->spec, c->container_config, &text) : 0;
 	if (r < 0)
 		op_fail_text(op, r, text);
+	else
+		add_rootfs(op);
+	if (!op->code)
+		set_spec(op);
+	if (!op->code && c->is_first)
+		vm_making_add_net(&c->making, op, op->task->host->holder.netns_fd);
 }
 
 static void make_container(struct op *op)
@@ -241,20 +171,15 @@ static void make_container(struct op *op)
 	cchv_error *error = NULL;
 	int r = CCHV_OK;
 
-	if (c->is_first) {
-		cancel_set_making(&op->task->cancel, c->ctx, c->vm_id);
-		r = cchv_vm_create(c->ctx, c->vm_config, CREATE_MS, &c->vm, &error);
-		cancel_set_vm(&op->task->cancel, c->vm);
-	}
+	if (c->is_first)
+		r = vm_making_create(&c->making, &op->task->cancel, &error);
 	if (r == CCHV_OK)
-		r = cchv_container_create(c->vm, c->container_config, CREATE_MS, &op->task->container,
+		r = cchv_container_create(c->making.vm, c->container_config, CREATE_MS, &op->task->container,
 					  &error);
 	if (r == CCHV_OK && c->is_first)
-		r = cchv_vm_boot(c->vm, BOOT_MS, &error);
+		r = vm_making_boot(&c->making, &op->task->cancel, &error);
 	if (r < 0)
 		op_fail_library(op, r, error, "container '%s'", op->task->id);
-	/* What it is from here on is the loop's to end. */
-	cancel_set_vm(&op->task->cancel, NULL);
 }
 
 /* Its record and its scratch disk go with it. */
@@ -275,24 +200,14 @@ static void undo(struct op *op)
 {
 	struct create *c = op->result;
 
-	if (c->is_first && c->vm) {
-		cchv_vm_kill(c->vm, NULL);
-		cchv_vm_wait(c->vm, UNDO_MS, NULL, NULL);
-	}
+	cancel_set_vm(&op->task->cancel, NULL);
+	if (c->is_first)
+		vm_making_stop(&c->making);
 	drop_container(op->task);
 	task_host_release(op->task->host);
 	task_host_run_end_hooks(op->task->host);
-	if (!c->is_first)
-		return;
-	cchv_vm_free(c->vm);
-	netns_mirror_free(c->mirror);
-	cchv_ctx_free(c->ctx);
-	shim_config_free(&c->config);
-	free(c->vm_id);
-	c->vm = NULL;
-	c->mirror = NULL;
-	c->ctx = NULL;
-	c->vm_id = NULL;
+	if (c->is_first)
+		vm_making_free(&c->making);
 }
 
 static void look_at_cancel(struct op *op)
@@ -329,12 +244,9 @@ static void run(struct op *op)
 
 	cancel_fd_set(op->task->cancel.fd);
 	if (c->is_first) {
-		open_context(op);
+		vm_making_open(&c->making, op, wire_view_of(c->options.data, c->options.len));
 	} else if (sandbox->state == SANDBOX_UP) {
-		c->ctx = sandbox->ctx;
-		c->vm = sandbox->vm;
-		c->vm_id = sandbox->vm_id;
-		c->config = sandbox->config;
+		vm_making_borrow(&c->making, sandbox);
 	} else {
 		op_fail(op, CODE_PRECONDITION, "container '%s': its group's VM has ended", op->task->id);
 	}
@@ -423,12 +335,7 @@ static void created(struct op *op)
 
 	op->task->phase = TASK_LIVE;
 	if (c->is_first) {
-		sandbox->ctx = c->ctx;
-		sandbox->vm = c->vm;
-		sandbox->vm_id = c->vm_id;
-		sandbox->config = c->config;
-		sandbox->mirror = c->mirror;
-		sandbox->size = c->size;
+		vm_making_give(&c->making, sandbox);
 		sandbox_made(sandbox, 1);
 	}
 	watch_stand_in(op->task);
@@ -480,13 +387,14 @@ static void submit(struct server *server, struct call *call, struct task *task, 
 	struct op *op = op_new(server, call, task, NULL, run, done);
 
 	op->result = c;
-	task->lib_id = make_id(task->id);
-	switch (sandbox->state) {
+	task->lib_id = vm_making_id(task->id);
+	/* Without the sandbox's VM it says so. */
+	switch (c->pod ? SANDBOX_UP : sandbox->state) {
 	case SANDBOX_NONE:
 		sandbox->state = SANDBOX_MAKING;
 		sandbox->is_pod = is_pod(task);
 		c->is_first = 1;
-		c->vm_id = make_id(server->flags->group);
+		c->making.vm_id = vm_making_id(server->flags->group);
 		op_start_lasting(op);
 		break;
 	case SANDBOX_MAKING:
@@ -510,6 +418,11 @@ void rpc_create(struct server *server, struct call *call, struct request *reques
 	}
 	if (task_find(server, request->id)) {
 		call_fail(call, CODE_EXISTS, "container %s: already exists", request->id);
+		return;
+	}
+	if (server->pod && server->pod->state != POD_READY) {
+		call_fail(call, CODE_PRECONDITION, "container %s: its sandbox %s is not ready: failed precondition",
+			  request->id, server->pod->id);
 		return;
 	}
 	if (*request->checkpoint) {
@@ -537,6 +450,7 @@ void rpc_create(struct server *server, struct call *call, struct request *reques
 	task->init->pid = (uint32_t)task->host->holder.pid;
 	c = need_zero(sizeof(*c));
 	wire_put(&c->options, request->any.data, request->any.len);
+	c->pod = server->pod;
 	remember_others(server, c);
 	submit(server, call, task, c);
 }

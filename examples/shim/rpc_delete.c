@@ -3,6 +3,7 @@
 #include "events.h"
 #include "log.h"
 #include "op.h"
+#include "pod.h"
 #include "sandbox.h"
 #include "service.h"
 #include "state_file.h"
@@ -116,7 +117,7 @@ void task_delete_go_on(struct task *task)
 
 static int is_last(const struct task *task)
 {
-	return task->server->tasks == task && !task->next;
+	return task->server->tasks == task && !task->next && !pod_is_alive(task->server->pod);
 }
 
 void task_delete(struct task *task, struct call *call)

@@ -86,7 +86,7 @@ void rpc_connect(struct server *server, struct call *call, struct request *reque
 
 void rpc_shutdown(struct server *server, struct call *call, struct request *request)
 {
-	int ends = !server->tasks || request->now;
+	int ends = (!server->tasks && !server->pod) || request->now;
 
 	/* Whoever has the answer may start the same id at once. */
 	if (ends)
@@ -116,7 +116,7 @@ static void stats_done(struct op *op)
 		op_answer_failure(op);
 		return;
 	}
-	stats_reply_put(&reply, stats, op->server->sandbox->size.memory_bytes);
+	stats_reply_put(&reply, 1, stats, op->server->sandbox->size.memory_bytes);
 	cchv_stats_free(stats);
 	call_answer(op->call, &reply);
 	op->call = NULL;

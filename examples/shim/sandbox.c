@@ -12,6 +12,7 @@
 #include "log.h"
 #include "memory.h"
 #include "op.h"
+#include "pod.h"
 #include "server.h"
 #include "task.h"
 #include "task_host.h"
@@ -74,6 +75,8 @@ static void stopped(struct sandbox *sandbox, cchv_event *event)
 		task_vm_gone(task, cchv_event_get_time(event));
 		task_delete_go_on(task);
 	}
+	if (sandbox->server->pod)
+		pod_ended(sandbox->server->pod, cchv_event_get_time(event));
 }
 
 static uint32_t status_of(int exit_code, int signal)

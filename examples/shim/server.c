@@ -18,8 +18,10 @@
 #include "listener.h"
 #include "log.h"
 #include "memory.h"
+#include "pod.h"
 #include "sandbox.h"
 #include "service.h"
+#include "state_file.h"
 #include "task.h"
 
 /* What a server lives on for that never got a task, once nobody is connected: its daemon has died in between.
@@ -50,7 +52,7 @@ static void on_lonely(void *data)
 {
 	struct server *server = data;
 
-	if (server->tasks || server->connections)
+	if (server->tasks || server->pod || server->connections)
 		return;
 	log_line(LOG_INFO, "nobody needs this server: it ends");
 	server_end(server);
@@ -140,20 +142,32 @@ void server_end(struct server *server)
 	for (struct task *task = server->tasks; task; task = task->next)
 		if (task->phase == TASK_CREATING)
 			task_cancel(task, KILLED);
+	if (pod_is_alive(server->pod))
+		pod_stop(server->pod);
 	if (server->sandbox->state == SANDBOX_UP)
 		sandbox_end(server->sandbox);
 	try_to_leave(server);
 }
 
+void server_end_for(struct server *server, struct call **call)
+{
+	if (server->pod)
+		state_file_remove(server->pod->bundle);
+	server_close(server);
+	call_answer(*call, NULL);
+	*call = NULL;
+	server_end(server);
+}
+
 void server_look(struct server *server)
 {
-	/* The last containers of a pod went while the VM ran on. */
-	if (!server->tasks && server->sandbox->state == SANDBOX_UP)
+	/* The last containers of a pod went while the VM ran on, and no sandbox keeps it. */
+	if (!server->tasks && !pod_is_alive(server->pod) && server->sandbox->state == SANDBOX_UP)
 		sandbox_end(server->sandbox);
 	sandbox_look(server->sandbox);
 	if (server->ending)
 		try_to_leave(server);
-	else if (!server->tasks && !server->connections && !server->lonely.loop)
+	else if (!server->tasks && !server->pod && !server->connections && !server->lonely.loop)
 		loop_set_timer(server->loop, &server->lonely, LONELY_MS);
 }
 
@@ -225,6 +239,7 @@ static void close_server(struct server *server)
 		task_unlist(server->tasks);
 	while (server->connections)
 		conn_close(server->connections->conn);
+	pod_free(server->pod);
 	sandbox_free(server->sandbox);
 	publisher_free(server->publisher);
 	if (server->signals.fd >= 0)

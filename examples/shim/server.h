@@ -10,6 +10,7 @@
 #include "loop.h"
 #include "publisher.h"
 
+struct pod;
 struct sandbox;
 struct task;
 
@@ -19,6 +20,7 @@ struct server {
 	struct jobs *jobs;
 	struct publisher *publisher;
 	struct sandbox *sandbox;
+	struct pod *pod; /* of the Sandbox API; NULL: the first task makes the VM */
 	struct task *tasks;
 	struct watch listener, signals;
 	struct conn_entry *connections; /* of the daemon */
@@ -34,5 +36,7 @@ void server_look(struct server *server);
 void server_close(struct server *server);
 /* The daemon needs us no more: no new connections, the last events, the end. */
 void server_end(struct server *server);
+/* The same, once its pod has ended: *call, which wanted it, is answered when there is nothing left to find. */
+void server_end_for(struct server *server, struct call **call);
 
 #endif

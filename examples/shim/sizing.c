@@ -63,10 +63,8 @@ static struct size sizing_of_pod(yajl_val spec)
 	};
 }
 
-struct size sizing_of(yajl_val spec, int is_pod, const struct shim_config *config)
+static struct size fill(struct size size, const struct shim_config *config)
 {
-	struct size size =
-		is_pod ? sizing_of_pod(spec) : sizing_of_resources(spec_tree_find(spec, "linux.resources"));
 	long online = sysconf(_SC_NPROCESSORS_ONLN);
 	uint32_t host = online < 1 ? 1 : online > VCPUS_MAX ? VCPUS_MAX : (uint32_t)online;
 
@@ -79,4 +77,19 @@ struct size sizing_of(yajl_val spec, int is_pod, const struct shim_config *confi
 	/* Room to grow to what the host has. */
 	size.max_vcpus = size.vcpus > host ? size.vcpus : host;
 	return size;
+}
+
+struct size sizing_of(yajl_val spec, int is_pod, const struct shim_config *config)
+{
+	struct size size =
+		is_pod ? sizing_of_pod(spec) : sizing_of_resources(spec_tree_find(spec, "linux.resources"));
+
+	return fill(size, config);
+}
+
+struct size sizing_of_limits(int64_t memory, int64_t cpu_quota, int64_t cpu_period, const struct shim_config *config)
+{
+	struct size size = { .memory_bytes = memory_of(memory), .vcpus = cpus_of(cpu_quota, cpu_period) };
+
+	return fill(size, config);
 }

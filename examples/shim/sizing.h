@@ -16,6 +16,8 @@ struct size {
 /* From the first container's specification: the pod's limits where it is a pod's, else its own, else the
  * administrator's, else 2 GiB and as many CPUs as the host has, at most 4. */
 struct size sizing_of(yajl_val spec, int is_pod, const struct shim_config *config);
+/* The same from a pod's limits, where nobody writes a specification; 0 or less: none. */
+struct size sizing_of_limits(int64_t memory, int64_t cpu_quota, int64_t cpu_period, const struct shim_config *config);
 /* From linux.resources alone: 0 for what it does not say. */
 struct size sizing_of_resources(yajl_val resources);
 

@@ -167,6 +167,19 @@ static int append(yajl_val array, yajl_val value)
 	return CCHV_OK;
 }
 
+int spec_tree_append(yajl_val array, yajl_val value)
+{
+	if (YAJL_IS_ARRAY(array))
+		return append(array, value);
+	yajl_tree_free(value);
+	return CCHV_ERR_INVALID;
+}
+
+int spec_tree_set_object(yajl_val tree, const char *key)
+{
+	return put(tree, key, yajl_tree_parse("{}", NULL, 0));
+}
+
 int spec_tree_add_device(yajl_val spec, const char *path, unsigned int device_major, unsigned int device_minor)
 {
 	yajl_val part = spec_tree_get(spec, "linux"), devices = spec_tree_get(part, "devices"), device;

@@ -18,6 +18,9 @@ int spec_tree_has_string(yajl_val array, const char *text);      /* one of its s
 
 /* 0 or CCHV_ERR_NOMEM (and CCHV_ERR_INVALID when tree is no object); the tree is whole either way. */
 int spec_tree_set_string(yajl_val tree, const char *key, const char *text);
+int spec_tree_set_object(yajl_val tree, const char *key); /* an empty one */
+/* value is taken, whatever happens. CCHV_ERR_INVALID when it is no array. */
+int spec_tree_append(yajl_val array, yajl_val value);
 int spec_tree_set_strings(yajl_val tree, const char *key, const char *const *texts, size_t count);
 /* One more entry of linux.devices: a block device, root's, mode 0660. The list is made where it is missing. */
 int spec_tree_add_device(yajl_val spec, const char *path, unsigned int device_major, unsigned int device_minor);

@@ -6,6 +6,7 @@ What a container's process does is what the program in its arguments does. Strea
 so that what the shim says of them can be compared. Everything else is fake_vmm.py's, plans and orders too.
 """
 import errno
+import json
 import os
 import signal
 import socket
@@ -137,6 +138,9 @@ class Agent(fake_vmm.Agent):
 
     def answer(self, connection, request):
         handler = getattr(self, "on_" + request["method"].replace(".", "_"), None)
+        if "record" in self.plan:
+            with open(self.plan["record"], "a", encoding="utf-8") as f:
+                f.write(json.dumps([request["method"], request.get("params", {})]) + "\n")
         if request["method"] in self.plan.get("calls", {}) or not handler:
             with self.sending:
                 super().answer(connection, request)
@@ -215,6 +219,9 @@ class Agent(fake_vmm.Agent):
         with process.lock:
             process.input_end = params["bytes"]
         return {}
+
+    def on_vm_stats(self, params):
+        return {"memory.total_bytes": 64 << 20, "memory.used_bytes": 3 << 20, "cpu.usage_ns": 7000000, "processes": 9}
 
     def on_container_stats(self, params):
         return {"cpu.usage_ns": 5000000, "cpu.user_ns": 3000000, "cpu.system_ns": 2000000, "memory.current_bytes": 1 << 20,

@@ -3,6 +3,7 @@
 
 #include "examples/shim/bundle.h"
 #include "examples/shim/guest_spec.h"
+#include "examples/shim/pod_config.h"
 #include "examples/shim/request.h"
 #include "examples/shim/shim_config.h"
 #include "examples/shim/sizing.h"
@@ -166,7 +167,7 @@ TEST(sizes)
 
 static const char *find(int pid, void *data)
 {
-	return pid == 42 ? "other.1" : NULL;
+	return pid == 42 ? "other.1" : pid == 7 ? "" : NULL;
 }
 
 static char *adapted(const char *json, int expected, char **error)
@@ -199,7 +200,88 @@ TEST(guest_specs)
 	CHECK_CONTAINS(error, "/proc/43/ns/pid");
 	free(error);
 	free(text);
+	/* What is the VM's own is shared by not being listed; processes are not. */
+	text = adapted("{\"hostname\":\"x\",\"linux\":{\"namespaces\":[{\"type\":\"uts\",\"path\":\"/proc/7/ns/uts\"},"
+		       "{\"type\":\"pid\"},{\"type\":\"ipc\",\"path\":\"/proc/7/ns/ipc\"}]}}",
+		       0, &error);
+	CHECK_STR(text, "{\"linux\":{\"namespaces\":[{\"type\":\"pid\"}]}}");
+	free(text);
+	text = adapted("{\"linux\":{\"namespaces\":[{\"type\":\"pid\",\"path\":\"/proc/7/ns/pid\"}]}}",
+		       CCHV_ERR_UNSUPPORTED, &error);
+	CHECK_CONTAINS(error, "/proc/7/ns/pid");
+	free(error);
+	free(text);
 	free(adapted("{}", 0, &error));
+}
+
+/* ---- a pod's configuration ---- */
+
+static void put_pair(struct wire *out, unsigned int number, const char *name, const char *value)
+{
+	struct wire pair = { 0 };
+
+	wire_put_string(&pair, 1, name);
+	wire_put_string(&pair, 2, value);
+	wire_put_message(out, number, &pair);
+}
+
+static void put_pod(struct wire *pod)
+{
+	struct wire dns = { 0 }, part = { 0 }, inner = { 0 }, options = { 0 };
+
+	wire_put_string(pod, 2, "web-0");
+	wire_put_element(&dns, 1, "10.0.0.10");
+	wire_put_element(&dns, 3, "ndots:5");
+	wire_put_element(&dns, 3, "edns0");
+	wire_put_element(&dns, 2, "a.example");
+	wire_put_message(pod, 4, &dns);
+	put_pair(pod, 7, "io.cchv.a", "1");
+	put_pair(pod, 7, "io.cchv.a", "2");
+	put_pair(pod, 7, "empty", "");
+	wire_put_string(&part, 1, "/kubepods/x");
+	wire_put_uint(&options, 2, POD_NS_CONTAINER);
+	wire_put_uint(&options, 1, POD_NS_NODE);
+	wire_put_message(&inner, 1, &options);
+	wire_put_message(&part, 2, &inner);
+	put_pair(&part, 3, "net.ipv4.x", "y");
+	wire_put_int(&inner, 2, -1);
+	wire_put_int(&inner, 4, 5000000000);
+	wire_put_message(&part, 5, &inner);
+	wire_put_message(pod, 8, &part);
+}
+
+TEST(pod_configs)
+{
+	struct wire any = { 0 }, pod = { 0 };
+	struct pod_config config;
+	char *error = NULL;
+
+	CHECK_INT(pod_config_read(wire_view_of("", 0), &config, &error), 0);
+	CHECK(!config.hostname && !config.resolv_conf && config.pid == POD_NS_POD);
+	pod_config_free(&config);
+	put_pod(&pod);
+	wire_put_any(&any, 1, "runtime.v1.PodSandboxConfig", &pod);
+	/* The field's content is the Any itself. */
+	CHECK_INT(pod_config_read(wire_view_of(any.data + 3, any.len - 3), &config, &error), 0);
+	CHECK_STR(config.hostname, "web-0");
+	CHECK_STR(config.resolv_conf, "search a.example\nnameserver 10.0.0.10\noptions ndots:5 edns0\n");
+	CHECK_STR(config.cgroup_parent, "/kubepods/x");
+	CHECK_STR(pod_pairs_find(&config.annotations, "io.cchv.a"), "2");
+	CHECK_STR(pod_pairs_find(&config.annotations, "empty"), "");
+	CHECK(!pod_pairs_find(&config.annotations, "other") && config.annotations.count == 2);
+	CHECK_STR(pod_pairs_find(&config.sysctls, "net.ipv4.x"), "y");
+	CHECK(config.pid == POD_NS_CONTAINER && config.network == POD_NS_NODE && config.ipc == POD_NS_POD);
+	CHECK(config.memory_limit == 5000000000 && config.cpu_quota == -1 && config.cpu_period == 0);
+	pod_config_free(&config);
+	/* Each part of it alone, cut off at each byte: no crash, and nothing that leaks. */
+	for (size_t len = 0; len < any.len - 3; len++) {
+		if (pod_config_read(wire_view_of(any.data + 3, len), &config, &error) < 0)
+			CHECK_CONTAINS(error, "malformed");
+		free(error);
+		error = NULL;
+		pod_config_free(&config);
+	}
+	wire_free(&any);
 }
 
 /* ---- requests ---- */

@@ -252,7 +252,7 @@ class Refusals(shim.Case):
     def test_unknown(self):
         task = self.task("u")
         for service, method in (("containerd.task.v2.Task", "Checkpoint"), ("containerd.task.v2.Task", "Nonsense"),
-                                ("containerd.runtime.sandbox.v1.Sandbox", "CreateSandbox"), ("x", "y")):
+                                ("containerd.runtime.sandbox.v1.Sandbox", "UpdateSandbox"), ("x", "y")):
             with self.assertRaises(ttrpc.Failure) as caught:
                 task.client.call(service, method)
             self.assertEqual(caught.exception.code, 12, method)
