@@ -19,7 +19,7 @@
 struct agent {
 	struct loop *loop;
 	struct log_sink log;      /* to /dev/kmsg, so to the VM's console; stderr in the test build */
-	char boot_id[40];
+	char boot_id[40];         /* "" before vm.configure (see vm.c) */
 	int is_init;              /* PID 1 of a VM; 0 in the test build, which leaves the machine alone */
 	int quit;                 /* leave the loop after this round */
 	int configured;           /* vm.configure was answered: before it, nothing else is */

@@ -96,15 +96,6 @@ static void close_console(void)
 		close(fd);
 }
 
-static void read_boot_id(struct agent *agent)
-{
-	cleanup_close int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, agent->boot_id, sizeof(agent->boot_id) - 1);
-
-	agent->boot_id[n > 0 ? n : 0] = '\0';
-	agent->boot_id[strcspn(agent->boot_id, "\n")] = '\0';
-}
-
 static void raise_limits(void)
 {
 	struct rlimit nofile = { NOFILE_LIMIT, NOFILE_LIMIT }, old;
@@ -129,7 +120,6 @@ void boot_begin(struct agent *agent)
 	process_own_signals();
 	reboot(RB_DISABLE_CAD);
 	raise_limits();
-	read_boot_id(agent);
 }
 
 static void loopback_up(void)
@@ -187,7 +177,6 @@ int boot_test(struct agent *agent, cchv_error **err)
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
 		return err_set(err, CCHV_ERR_SYSTEM, errno, "become a reaper");
 	raise_limits();
-	read_boot_id(agent);
 	return CCHV_OK;
 }
 

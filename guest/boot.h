@@ -5,7 +5,7 @@
 
 #include "guest/agent.h"
 
-/* Mounts that everything needs, the log, signals, limits, the boot id. */
+/* Mounts that everything needs, the log, signals, limits. */
 void boot_begin(struct agent *agent);
 /* The mounts that can wait until the host knows of us. */
 void boot_finish(const struct log_sink *log);

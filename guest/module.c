@@ -149,6 +149,15 @@ void module_load_boot(const struct log_sink *log)
 	}
 }
 
+void module_load_all(void)
+{
+	const char *position = get_index();
+	struct row row;
+
+	while (next_row(&position, &row))
+		load_row(&row);
+}
+
 int module_load_alias(const char *alias)
 {
 	const char *position = get_index();

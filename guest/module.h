@@ -19,6 +19,9 @@ void module_hotplug(struct agent *agent, const char *alias);
 /* Blocks; for workers. How many modules of that alias or name were loaded or are there; negative errno. */
 int module_load_alias(const char *alias);
 
+/* Blocks; for workers. Load all that there are: what cannot be is left out, since its device may be missing. */
+void module_load_all(void);
+
 /* The kernel runs /sbin/modprobe, a link to us, when it wants a module (a file system, a protocol). */
 int module_is_helper(const char *argv0);
 int module_helper(int argc, char **argv);

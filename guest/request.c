@@ -38,6 +38,7 @@ static const struct {
 	{ "net.configure", net_configure },
 	{ "vm.configure", vm_configure },
 	{ "vm.online", vm_online },
+	{ "vm.settle", vm_settle },
 	{ "vm.shutdown", power_shutdown },
 	{ "vm.stats", vm_stats },
 	{ "vm.sync", vm_sync },
@@ -53,7 +54,7 @@ request_fn request_find(const char *method)
 
 int request_is_first(const char *method)
 {
-	return strcmp(method, "vm.configure") == 0;
+	return strcmp(method, "vm.configure") == 0 || strcmp(method, "vm.settle") == 0;
 }
 
 static int get_id(const struct json *params, const char *key, const char **ret_id, struct reply *reply)

@@ -117,6 +117,24 @@ static int apply(const struct identity *id, struct reply *reply)
 	return r;
 }
 
+/*
+ * The kernel draws its boot id when it is read for the first time. Nobody reads it before the random pool is the
+ * guest's own, so that clones of one template have boot ids of their own, and everybody in them sees the same one.
+ */
+static int read_boot_id(struct agent *agent, struct reply *reply)
+{
+	cleanup_close int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	char text[sizeof(agent->boot_id)];
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+	if (n <= 0)
+		return fail(&reply->kind, &reply->err, "other", n < 0 ? errno : EIO, "read the boot id");
+	text[n] = '\0';
+	text[strcspn(text, "\n")] = '\0';
+	memcpy(agent->boot_id, text, sizeof(text));
+	return CCHV_OK;
+}
+
 int vm_configure(struct agent *agent, const struct json *params, struct reply *reply)
 {
 	struct identity id = { 0 };
@@ -128,9 +146,14 @@ int vm_configure(struct agent *agent, const struct json *params, struct reply *r
 	if (id.random)
 		explicit_bzero(id.random, id.random_len);
 	free(id.random);
-	if (r == 0)
-		agent->configured = 1;
-	return r;
+	if (r == 0 && !agent->boot_id[0])
+		r = read_boot_id(agent, reply);
+	if (r < 0)
+		return r;
+	agent->configured = 1;
+	reply->result = json_new_object();
+	json_set_string(reply->result, "boot_id", agent->boot_id);
+	return CCHV_OK;
 }
 
 static int sync_all(void *arg, struct json **ret_result, const char **kind, cchv_error **err)

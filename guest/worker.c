@@ -46,6 +46,15 @@ int workers_new(struct agent *agent, cchv_error **err)
 	return agent->workers ? CCHV_OK : err_nomem(err);
 }
 
+unsigned int workers_count(const struct agent *agent)
+{
+	unsigned int count = 0;
+
+	for (const struct worker *w = agent->workers->list; w; w = w->next)
+		count++;
+	return count;
+}
+
 static void worker_free(struct worker *w)
 {
 	for (struct worker **link = &w->agent->workers->list; *link; link = &(*link)->next) {

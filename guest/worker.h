@@ -25,6 +25,9 @@ int worker_start(struct agent *agent, worker_fn fn, void *arg, int deadline_ms, 
 /* The common case: the worker's result is the reply. Returns REPLY_LATER or the error; arg stays the caller's. */
 int worker_reply(struct agent *agent, struct reply *reply, worker_fn fn, void *arg, int deadline_ms);
 
+/* How many have not ended. */
+unsigned int workers_count(const struct agent *agent);
+
 int workers_new(struct agent *agent, cchv_error **err);
 void workers_free(struct agent *agent);
 

@@ -26,15 +26,32 @@
 static void on_ready(void *user_data)
 {
 	cchv_vm *vm = user_data;
+	const char *boot_id = channel_get_boot_id(vm->agent);
 
-	if (vm->boot_id)
+	/* "": it gets one with its identity. */
+	if (vm->boot_id || !boot_id[0])
 		return;
-	vm->boot_id = mem_strdup(channel_get_boot_id(vm->agent));
+	vm->boot_id = mem_strdup(boot_id);
 	if (vm->owner) {
-		record_set(vm->record, "boot_id", json_new_string(channel_get_boot_id(vm->agent)));
+		record_set(vm->record, "boot_id", json_new_string(boot_id));
 		record_set(vm->record, "agent_version",
 		           json_new_string(channel_get_agent_version(vm->agent)));
 	}
+}
+
+int vm_agent_configured(cchv_vm *vm, const struct json *result, cchv_error **err)
+{
+	const char *boot_id = NULL;
+	int r = json_get_string(result, "boot_id", &boot_id, err);
+
+	if (r < 0)
+		return r;
+	if (boot_id && channel_set_boot_id(vm->agent, boot_id) < 0)
+		return err_nomem(err);
+	if (!channel_get_boot_id(vm->agent)[0])
+		return err_set(err, CCHV_ERR_PROTOCOL, 0, "VM '%s': its agent has no boot id", vm->id);
+	on_ready(vm);
+	return vm->boot_id ? CCHV_OK : err_nomem(err);
 }
 
 static void on_broken(const cchv_error *error, void *user_data)

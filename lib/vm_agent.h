@@ -5,6 +5,8 @@
 
 #include "vm.h"
 
+/* The agent has taken its identity, and this is its reply: its boot id is known from here on. */
+int vm_agent_configured(cchv_vm *vm, const struct json *result, cchv_error **err);
 /* Begin to dial. boot_id and after: to resume where another connection was; NULL and 0 for the first one. */
 int vm_agent_dial(cchv_vm *vm, const char *boot_id, uint64_t after, cchv_error **err);
 /* Wait until it has answered hello. CCHV_ERR_TIMEOUT leaves it dialling. */

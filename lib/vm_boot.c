@@ -151,6 +151,7 @@ static int step_hello(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 
 static int step_configure(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 {
+	cleanup_json struct json *result = NULL;
 	cleanup_free char *hostname = NULL;
 	uint8_t random[RANDOM_BYTES], id[16];
 	struct json *params;
@@ -172,9 +173,9 @@ static int step_configure(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 	json_set_u64(params, "time_ns", clock_real_ns());
 	json_set_string(params, "hostname", hostname);
 	json_set_string(params, "machine_id", machine_id);
-	r = vm_ask(vm, "vm.configure", params, deadline, NULL, err);
+	r = vm_ask(vm, "vm.configure", params, deadline, &result, err);
 	explicit_bzero(random, sizeof(random));
-	return r;
+	return r < 0 ? r : vm_agent_configured(vm, result, err);
 }
 
 int vm_online(cchv_vm *vm, uint32_t vcpus, uint64_t memory_bytes, uint64_t deadline, cchv_error **err)

@@ -284,8 +284,11 @@ static int take_hello(struct agent_channel *channel, const struct json *message,
 	if (number != PROTOCOL_VERSION)
 		return err_set(err, CCHV_ERR_UNSUPPORTED, 0, "the agent speaks version %llu of the protocol, not %d",
 		               (unsigned long long)number, PROTOCOL_VERSION);
-	if (channel->resume && strcmp(channel->boot_id, boot_id) != 0)
+	/* Once it has an identity, it keeps it; it may have got one just before its connection broke. */
+	if (channel->resume && channel->boot_id[0] && strcmp(channel->boot_id, boot_id) != 0)
 		return err_set(err, CCHV_ERR_GUEST_GONE, 0, "the guest was reset");
+	if (channel->resume && mem_replace_string(&channel->boot_id, boot_id) < 0)
+		return err_nomem(err);
 	if (!channel->resume) {
 		channel->seq = seq;
 		r = mem_replace_string(&channel->boot_id, boot_id);
@@ -510,6 +513,19 @@ void channel_close(struct agent_channel *channel, int code, const char *text)
 	set_dead(channel, code, text);
 }
 
+int channel_take_fd(struct agent_channel *channel)
+{
+	int fd = -1;
+
+	if (channel->state == CHANNEL_READY) {
+		loop_source_free(channel->source);
+		channel->source = NULL;
+		fd = fd_steal(&channel->fd);
+	}
+	set_dead(channel, CCHV_ERR_STATE, "the connection was given away");
+	return fd;
+}
+
 int channel_new(struct loop *loop, const char *path, const struct log_sink *log, const struct channel_hooks *hooks,
                 void *user_data, struct agent_channel **ret_channel, cchv_error **err)
 {
@@ -564,6 +580,11 @@ int channel_is_ready(const struct agent_channel *channel)
 const char *channel_get_boot_id(const struct agent_channel *channel)
 {
 	return channel->boot_id;
+}
+
+int channel_set_boot_id(struct agent_channel *channel, const char *boot_id)
+{
+	return mem_replace_string(&channel->boot_id, boot_id);
 }
 
 const char *channel_get_agent_version(const struct agent_channel *channel)

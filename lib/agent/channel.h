@@ -56,6 +56,11 @@ int channel_connect(struct agent_channel *channel, int wait_for_socket, const ch
                     uint64_t deadline, cchv_error **err);
 int channel_is_ready(const struct agent_channel *channel);
 const char *channel_get_boot_id(const struct agent_channel *channel);        /* NULL before the first hello */
+/*
+ * An agent that has no identity yet says "" for its boot id, and tells it in the reply to vm.configure: compared from
+ * now on. CCHV_OK or CCHV_ERR_NOMEM.
+ */
+int channel_set_boot_id(struct agent_channel *channel, const char *boot_id);
 const char *channel_get_agent_version(const struct agent_channel *channel);
 uint64_t channel_get_seq(const struct agent_channel *channel);               /* of the newest notification seen */
 
@@ -69,6 +74,9 @@ int channel_call_finish(struct channel_call *call, struct json **ret_result, cch
 
 /* Tell the agent that everything up to seq is recorded. Waits for nothing. */
 void channel_ack(struct agent_channel *channel, uint64_t seq);
+
+/* Hand the connection over, and be dead; no hook is called. -1: there is none. What was sent to us by then is lost. */
+int channel_take_fd(struct agent_channel *channel);
 
 /*
  * The VMM has ended, or is about to be ended: what the agent said before is heard first, then all open calls

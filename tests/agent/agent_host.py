@@ -68,8 +68,9 @@ class Host:
         if "error" in greeting:
             raise Refused(greeting["error"])
         self.hello = greeting["hello"]
+        self.boot_id = self.hello["boot_id"]
         if configure:
-            self.call("vm.configure", random={"b64": base64.b64encode(os.urandom(64)).decode()})
+            self.boot_id = self.call("vm.configure", random={"b64": base64.b64encode(os.urandom(64)).decode()})["boot_id"]
 
     def ask(self, method, **params):
         self.number += 1

@@ -18,9 +18,17 @@ def case_hello_and_what_comes_first(agent):
     refused("EINVAL", "method", h.call, "vm.configure")
     refused("EINVAL", "method", h.call, "vm.configure", random="short")
     refused("EAGAIN", "method", h.call, "vm.stats")
+    # Before it has an identity it has no boot id, and may be made ready to be copied.
+    equal(h.hello["boot_id"], "")
+    equal(h.call("vm.settle"), {})
+    refused("EAGAIN", "method", h.call, "vm.stats")
     second = agent.host()
     assert h.call("vm.stats")["memory.total_bytes"] > 0
-    equal(second.hello["boot_id"], h.hello["boot_id"])
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as f:
+        equal(second.boot_id, f.read().strip())
+    equal(agent.host(configure=False).hello["boot_id"], second.boot_id)
+    equal(agent.host().boot_id, second.boot_id)
+    refused("EBUSY", "method", h.call, "vm.settle")
 
 
 def case_another_version_is_refused(agent):
@@ -112,7 +120,7 @@ def case_all_hosts_get_all_notifications(agent):
 
 def case_resume(agent):
     h = agent.host()
-    boot_id = h.hello["boot_id"]
+    boot_id = h.boot_id
     for n in range(5):
         h.run(["sh", "-c", f"exit {n}"])
     h.close()
@@ -131,7 +139,7 @@ def case_resume_after_a_thousand(agent):
         h.call("exec.start", container="", exec="x", process=dict(args=["/bin/true"]), streams={})
         h.event("exited")
         h.call("exec.delete", container="", exec="x")
-    again = agent.host(configure=False, boot_id=h.hello["boot_id"], after=10)
+    again = agent.host(configure=False, boot_id=h.boot_id, after=10)
     again.call("vm.stats")
     equal([e["seq"] for e in again.events], list(range(26, 1051)))
     equal([e["event"] for e in again.events], ["lost"] + ["exited"] * 1024)

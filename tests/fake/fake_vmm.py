@@ -253,6 +253,7 @@ class Agent:
     def __init__(self, vmm, plan):
         self.vmm, self.plan = vmm, plan
         self.boot_id = plan.get("boot_id", "11111111-2222-3333-4444-555555555555")
+        self.configured = False
         self.seq = 0
         self.peers = []
 
@@ -272,7 +273,7 @@ class Agent:
         if how == "rubbish":
             s.sendall(b"GET / HTTP/1.0\r\n\r\n")
         else:
-            self.send(s, {"kind": "announce", "version": 1, "boot_id": self.boot_id})
+            self.send(s, {"kind": "announce", "version": 1, "boot_id": ""})
         s.recv(1)
 
     def accept(self, listener):
@@ -310,8 +311,8 @@ class Agent:
         if hello == "rubbish":
             connection.sendall(b"\xff\xff\xff\xff rubbish")
             return
-        self.send(connection, {"hello": {"version": 1, "agent": "0.0.fake", "boot_id": self.boot_id, "features": [],
-                                         "seq": self.seq, **hello}})
+        self.send(connection, {"hello": {"version": 1, "agent": "0.0.fake", "features": [], "seq": self.seq,
+                                         "boot_id": self.boot_id if self.configured else "", **hello}})
         self.peers.append(connection)
         while (request := self.receive(connection)) is not None:
             self.answer(connection, request)
@@ -329,6 +330,9 @@ class Agent:
             self.send(connection, {"id": request["id"], "error": plan["error"]})
             return
         result = {}
+        if request["method"] == "vm.configure":
+            self.configured = True
+            result = {"boot_id": self.boot_id}
         if request["method"] == "vm.stats":
             result = {"memory.total_bytes": 100, "memory.used_bytes": 40, "cpu.usage_ns": 7}
         if request["method"] == "device.wait":

@@ -56,9 +56,10 @@ def case_the_agent_announces_itself_and_says_hello(new_vm):
         with vm.connect(AGENT_PORT) as s:
             write_frame(s, {"kind": "control", "version": 1, "features": []})
             hello = read_frame(s)["hello"]
-            equal((hello["version"], hello["boot_id"]), (1, announcement["boot_id"]))
-            equal(call(s, 1, "vm.configure", random={"b64": base64.b64encode(os.urandom(64)).decode()},
-                       time_ns=time.time_ns(), hostname="guest"), {})
+            equal((hello["version"], hello["boot_id"], announcement["boot_id"]), (1, "", ""))
+            configured = call(s, 1, "vm.configure", random={"b64": base64.b64encode(os.urandom(64)).decode()},
+                              time_ns=time.time_ns(), hostname="guest")
+            equal(len(configured["boot_id"]), 36)
             equal(call(s, 2, "vm.stats")["memory.total_bytes"] > 100 << 20, True)
             # The guest powers off when it is told, and that ends its QEMU.
             equal(call(s, 3, "vm.shutdown", timeout_ms=1000), {})

@@ -190,6 +190,60 @@ TEST(another_boot_id_is_a_reset)
 	peer_end(peer);
 }
 
+#define RESUME_OF(boot, after) \
+	"{\"kind\":\"control\",\"version\":1,\"features\":[],\"boot_id\":\"" boot "\",\"after\":" #after "}"
+
+/* It has no boot id at first; the second connection meets it with one, the fourth another boot. */
+static void get_an_identity(int listener)
+{
+	int fd = peer_control(listener, FIRST, HELLO("", 0));
+
+	close(fd);
+	fd = peer_control(listener, RESUME_OF("", 0), HELLO("b", 0));
+	close(fd);
+	fd = peer_control(listener, RESUME_OF("b", 0), HELLO("b", 0));
+	close(fd);
+	fd = peer_control(listener, RESUME_OF("b", 0), HELLO("", 0));
+	peer_expect_close(fd);
+}
+
+TEST(a_boot_id_comes_with_the_identity)
+{
+	pid_t peer = peer_start(get_an_identity);
+
+	open_channel(5000);
+	run_until(loop, &dead);
+	CHECK_INT(ready, 3);
+	CHECK_INT(dead_reset, 1);
+	CHECK_STR(channel_get_boot_id(channel), "b");
+	close_channel();
+	peer_end(peer);
+}
+
+/* The reply to the request that gives it one tells it as well. */
+static void tell_an_identity(int listener)
+{
+	int fd = peer_control(listener, FIRST, HELLO("", 0));
+
+	close(fd);
+	fd = peer_control(listener, RESUME_OF("c", 0), HELLO("b", 0));
+	peer_expect_close(fd);
+}
+
+TEST(a_boot_id_that_was_told_is_compared)
+{
+	pid_t peer = peer_start(tell_an_identity);
+
+	open_channel(5000);
+	run_until(loop, &ready);
+	CHECK_STR(channel_get_boot_id(channel), "");
+	CHECK_INT(channel_set_boot_id(channel, "c"), 0);
+	run_until(loop, &dead);
+	CHECK_INT(dead_reset, 1);
+	close_channel();
+	peer_end(peer);
+}
+
 static void talk_rubbish(int listener)
 {
 	int fd = peer_control(listener, FIRST, HELLO("b", 0));
