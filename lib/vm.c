@@ -17,6 +17,7 @@
 #include "base/path.h"
 #include "ctx.h"
 #include "prune.h"
+#include "template_store.h"
 #include "vm_api.h"
 #include "vm_boot.h"
 #include "vm_client.h"
@@ -25,6 +26,7 @@
 #include "vm_loop.h"
 #include "vm_process.h"
 #include "vm_record.h"
+#include "vm_restore.h"
 #include "vm_stop.h"
 #include "vmm/config.h"
 #include "vmm/http.h"
@@ -188,7 +190,9 @@ static int record_config(cchv_vm *vm, cchv_error **err)
 	record_set(vm->record, "created_ns", json_new_u64(clock_real_ns()));
 	record_set(vm->record, "state", json_new_string(vm_state_name(CCHV_VM_CREATED)));
 	record_set(vm->record, "owner", record_process_json(getpid()));
-	record_set(vm->record, "start", json_new_string("cold"));
+	record_set(vm->record, "start", json_new_string(vm->start == CCHV_START_TEMPLATE ? "template" : "cold"));
+	if (vm->why_cold)
+		record_set(vm->record, "why_not_template", json_new_string(vm->why_cold));
 	record_set(vm->record, "kernel", json_new_string(c->kernel));
 	record_set(vm->record, "initramfs", json_new_string(c->initramfs));
 	record_set(vm->record, "vcpus", json_new_u64(vm_config_vcpus(c)));
@@ -199,35 +203,31 @@ static int record_config(cchv_vm *vm, cchv_error **err)
 	return record_write(vm->record, err);
 }
 
-static int configure_vmm(cchv_vm *vm, uint64_t deadline, cchv_error **err)
+static int greet_vmm(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 {
-	cleanup_json struct json *ping = NULL, *info = NULL, *body = vm_config_base_json(vm->config);
+	cleanup_json struct json *ping = NULL;
 	const char *version = NULL;
-	struct vmm_info parsed;
 	int r;
 
-	if (!body)
-		return err_nomem(err);
-	r = vm_devices_prepare(vm, body, err);
-	if (r == CCHV_OK)
-		r = vm_api(vm, "GET", "vmm.ping", NULL, API_PING_MS, deadline, &ping, err);
+	r = vm_api(vm, "GET", "vmm.ping", NULL, API_PING_MS, deadline, &ping, err);
 	if (r == CCHV_OK)
 		r = vmm_ping_check(ping, &version, err);
 	if (r < 0)
 		return r;
 	vm->vmm->version = mem_strdup(version);
-	body = vm_config_merge(vm->config, steal(&body));
-	if (!vm->vmm->version || !body)
+	if (!vm->vmm->version)
 		return err_nomem(err);
 	json_set((struct json *)json_get(vm->record->json, "vmm"), "version", json_new_string(version));
-	r = vm_api(vm, "PUT", "vm.create", steal(&body), API_QUICK_MS, deadline, NULL, err);
-	if (r < 0)
-		return r;
-	for (struct vm_device *d = vm->devices; d; d = d->next)
-		d->in_vmm = 1;
-	r = vm_devices_add_with_fds(vm, deadline, err);
-	if (r == CCHV_OK)
-		r = vm_api(vm, "GET", "vm.info", NULL, API_QUICK_MS, deadline, &info, err);
+	return CCHV_OK;
+}
+
+static int watch_console(cchv_vm *vm, uint64_t deadline, cchv_error **err)
+{
+	cleanup_json struct json *info = NULL;
+	struct vmm_info parsed;
+	int r;
+
+	r = vm_api(vm, "GET", "vm.info", NULL, API_QUICK_MS, deadline, &info, err);
 	if (r == CCHV_OK)
 		r = vmm_info_parse(info, &parsed, err);
 	if (r == CCHV_OK && parsed.console_path)
@@ -235,7 +235,43 @@ static int configure_vmm(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 	return r;
 }
 
-static int set_up(cchv_vm *vm, uint64_t deadline, cchv_error **err)
+static int configure_vmm(cchv_vm *vm, uint64_t deadline, cchv_error **err)
+{
+	cleanup_json struct json *body = vm_config_base_json(vm->config);
+	int r;
+
+	if (!body)
+		return err_nomem(err);
+	r = vm_devices_prepare(vm, body, err);
+	if (r == CCHV_OK)
+		r = greet_vmm(vm, deadline, err);
+	if (r < 0)
+		return r;
+	body = vm_config_merge(vm->config, steal(&body));
+	if (!body)
+		return err_nomem(err);
+	r = vm_api(vm, "PUT", "vm.create", steal(&body), API_QUICK_MS, deadline, NULL, err);
+	if (r < 0)
+		return r;
+	for (struct vm_device *d = vm->devices; d; d = d->next)
+		d->in_vmm = 1;
+	r = vm_devices_add_with_fds(vm, deadline, err);
+	return r < 0 ? r : watch_console(vm, deadline, err);
+}
+
+/* In place of configuring it: the template's copy, which stands still, and then what makes it this VM. */
+static int restore_vmm(cchv_vm *vm, const struct template *template, uint64_t deadline, cchv_error **err)
+{
+	int r = greet_vmm(vm, deadline, err);
+
+	if (r == CCHV_OK)
+		r = vm_restore(vm, template, deadline, err);
+	if (r == CCHV_OK)
+		r = watch_console(vm, deadline, err);
+	return r < 0 ? r : vm_restore_finish(vm, deadline, err);
+}
+
+static int set_up(cchv_vm *vm, const struct template *template, uint64_t deadline, cchv_error **err)
 {
 	int r;
 
@@ -245,13 +281,18 @@ static int set_up(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 	if (r == CCHV_OK)
 		r = vmm_http_new(vm->loop, vm->record->dir_fd, VMM_API_SOCKET, 1, &vm->http, err);
 	if (r == CCHV_OK)
-		r = configure_vmm(vm, deadline, err);
+		r = template ? restore_vmm(vm, template, deadline, err) : configure_vmm(vm, deadline, err);
 	return r;
 }
 
-static int create(cchv_ctx *ctx, cchv_vm_config *config, uint64_t deadline, cchv_vm **ret_vm,
-                  cchv_error **err)
+/*
+ * why_cold: what a start from a template failed for, or NULL. *ret_tried, also after a failure: it was from a
+ * template.
+ */
+static int create(cchv_ctx *ctx, cchv_vm_config *config, const char *why_cold, uint64_t deadline, cchv_vm **ret_vm,
+                  int *ret_tried, cchv_error **err)
 {
+	cleanup_template struct template *template = NULL;
 	cleanup_free char *id = config->id ? mem_strdup(config->id) : random_id();
 	cleanup_vm cchv_vm *vm = NULL;
 	int r;
@@ -266,6 +307,8 @@ static int create(cchv_ctx *ctx, cchv_vm_config *config, uint64_t deadline, cchv
 	if (r == CCHV_OK)
 		r = vmm_choose(ctx->vmm, &vm->vmm->choice, err);
 	if (r == CCHV_OK)
+		r = vm_choose_start(vm, config, why_cold, &template, err);
+	if (r == CCHV_OK)
 		r = record_create(ctx, id, &vm->record, err);
 	if (r < 0)
 		return r;
@@ -276,15 +319,35 @@ static int create(cchv_ctx *ctx, cchv_vm_config *config, uint64_t deadline, cchv
 	if (r < 0)
 		return r;
 	log_info(&ctx->log, "VM '%s': VMM %s: %s", id, vm->vmm->choice.path, vm->vmm->choice.reason);
-	if (config->start == CCHV_START_AUTO)
-		vm->why_cold = mem_strdup("this version has no templates");
+	*ret_tried = template != NULL;
 	pthread_mutex_lock(&vm->lock);
-	r = set_up(vm, deadline, err);
+	r = set_up(vm, template, deadline, err);
 	pthread_mutex_unlock(&vm->lock);
+	if (r < 0 && template)
+		return err_prefix(err, r, "from template '%.12s'", strrchr(template->dir, '/') + 1);
 	if (r < 0)
 		return r;
 	*ret_vm = steal(&vm);
 	return CCHV_OK;
+}
+
+/* What may be the template's fault, or the fault of starting from one: a cold start will tell. */
+static int is_worth_a_cold_start(int r)
+{
+	return r == CCHV_ERR_VMM || r == CCHV_ERR_VMM_GONE || r == CCHV_ERR_PROTOCOL || r == CCHV_ERR_UNSUPPORTED;
+}
+
+int vm_create(cchv_ctx *ctx, cchv_vm_config *config, uint64_t deadline, cchv_vm **ret_vm, cchv_error **err)
+{
+	cleanup_err cchv_error *error = NULL;
+	int tried = 0, r = create(ctx, config, NULL, deadline, ret_vm, &tried, &error);
+
+	if (r == CCHV_OK)
+		return r;
+	if (config->start != CCHV_START_AUTO || !tried || !is_worth_a_cold_start(r))
+		return err_move(err, &error, r);
+	log_warning(&ctx->log, "%s; starting cold", cchv_error_message(error));
+	return create(ctx, config, cchv_error_message(error), deadline, ret_vm, &tried, err);
 }
 
 CCHV_API int cchv_vm_create(cchv_ctx *ctx, cchv_vm_config *config, int timeout_ms, cchv_vm **ret_vm,
@@ -297,13 +360,11 @@ CCHV_API int cchv_vm_create(cchv_ctx *ctx, cchv_vm_config *config, int timeout_m
 	if (!ctx || !config || !ret_vm)
 		return err_set(err, CCHV_ERR_INVALID, 0, "vm_create: NULL argument");
 	r = ctx_check_process(ctx, err);
-	if (r == CCHV_OK && config->start == CCHV_START_TEMPLATE)
-		r = err_set(err, CCHV_ERR_UNSUPPORTED, 0, "start: this version has no templates");
 	if (r == CCHV_OK)
 		r = vm_config_check(config, err);
 	if (r == CCHV_OK)
 		r = ctx_make_runtime_dir(ctx, err);
-	return r < 0 ? r : create(ctx, config, deadline, ret_vm, err);
+	return r < 0 ? r : vm_create(ctx, config, deadline, ret_vm, err);
 }
 
 /* ---- open ---- */
@@ -395,5 +456,5 @@ CCHV_API int cchv_vm_get_start(cchv_vm *vm, const char **ret_why_not_template)
 		return CCHV_ERR_FORKED;
 	if (ret_why_not_template)
 		*ret_why_not_template = vm->why_cold;
-	return CCHV_START_COLD;
+	return vm->start;
 }

@@ -51,6 +51,7 @@ struct cchv_vm {
 	char *run_dir;              /* <runtime_dir>/<id>, absolute */
 	char *vsock_path;           /* <run_dir>/vsock.sock: CONNECT goes here */
 	char *console_path;
+	int start;                  /* enum cchv_start: COLD or TEMPLATE */
 	char *why_cold;             /* why no template was used, or NULL */
 	struct cchv_vm_config *config; /* the owner's copy; NULL in a client */
 

@@ -99,17 +99,19 @@ static int give_listener(cchv_vm *vm, cchv_error **err)
 
 static int step_start(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 {
+	/* A clone was running before: it goes on, and its agent listens already. */
+	int clone = vm->start == CCHV_START_TEMPLATE, r = CCHV_OK;
 	struct vm_boot *b = vm->boot;
-	int r = CCHV_OK;
 
-	if (!vm->announce && !b->announced) {
+	if (!clone && !vm->announce && !b->announced) {
 		r = announce_new(vm->loop, vm->vsock_path, on_announce, vm, &vm->announce, err);
 		if (r == CCHV_OK)
 			r = give_listener(vm, err);
 	}
 	if (r == CCHV_OK && !b->call && !b->answered) {
 		vm_set_state(vm, CCHV_VM_BOOTING);
-		r = vmm_http_call(vm->http, "PUT", "vm.boot", NULL, API_BOOT_MS, on_boot_reply, b, &b->call, err);
+		r = vmm_http_call(vm->http, "PUT", clone ? "vm.resume" : "vm.boot", NULL, API_BOOT_MS, on_boot_reply,
+		                  b, &b->call, err);
 	}
 	while (r == CCHV_OK && !b->answered)
 		r = vm_serve(vm, deadline, err);
@@ -122,9 +124,13 @@ static int step_start(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 static int step_locate(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 {
 	cleanup_json struct json *info = NULL;
+	const struct vm_device *d = vm->devices;
 	int r;
 
-	if (!vm->devices)
+	/* What was plugged into a clone has told its address. */
+	while (d && d->address[0])
+		d = d->next;
+	if (!d)
 		return CCHV_OK;
 	r = vm_api(vm, "GET", "vm.info", NULL, API_QUICK_MS, deadline, &info, err);
 	return r < 0 ? r : vm_devices_locate(vm, info, err);
@@ -134,7 +140,7 @@ static int step_announce(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 {
 	int r = CCHV_OK;
 
-	while (r == CCHV_OK && !vm->boot->announced) {
+	while (r == CCHV_OK && vm->start != CCHV_START_TEMPLATE && !vm->boot->announced) {
 		r = vm_check_alive(vm, err);
 		if (r == CCHV_OK)
 			r = vm_serve(vm, deadline, err);
@@ -227,7 +233,7 @@ static const struct {
 	int (*run)(cchv_vm *vm, uint64_t deadline, cchv_error **err);
 	const char *awaits;
 } steps[] = {
-	[STEP_START] = { step_start, "the VMM's answer to vm.boot" },
+	[STEP_START] = { step_start, "the VMM to start the guest" },
 	[STEP_LOCATE] = { step_locate, "the VMM's answer to vm.info" },
 	[STEP_ANNOUNCE] = { step_announce, "the guest's agent to announce itself" },
 	[STEP_HELLO] = { step_hello, "the hello of the guest's agent" },
@@ -260,13 +266,13 @@ static int throw_away(cchv_vm *vm, int r, cchv_error **err)
 	return code < 0 ? code : r;
 }
 
-static int run_steps(cchv_vm *vm, uint64_t deadline, cchv_error **err)
+static int run_steps(cchv_vm *vm, int end, uint64_t deadline, cchv_error **err)
 {
 	struct vm_boot *b = vm->boot;
 	int r = CCHV_OK;
 
 	b->busy = 1;
-	while (b->step < STEP_DONE && r == CCHV_OK) {
+	while (b->step < end && r == CCHV_OK) {
 		r = vm_check_alive(vm, err);
 		if (r == CCHV_OK)
 			r = steps[b->step].run(vm, deadline, err);
@@ -291,21 +297,38 @@ static int explain_timeout(cchv_vm *vm, cchv_error **err)
 	return err_set(err, CCHV_ERR_TIMEOUT, 0, "timed out waiting for %s; last on its console: \"%s\"", awaits, said);
 }
 
+static int begin(cchv_vm *vm, cchv_error **err)
+{
+	if (!vm->boot)
+		vm->boot = mem_zalloc(sizeof(*vm->boot));
+	return vm->boot ? CCHV_OK : err_nomem(err);
+}
+
+int vm_boot_bare(cchv_vm *vm, uint64_t deadline, cchv_error **err)
+{
+	cleanup_err cchv_error *error = NULL;
+	int r = begin(vm, err);
+
+	if (r < 0)
+		return r;
+	r = run_steps(vm, STEP_CONFIGURE, deadline, &error);
+	if (r == CCHV_ERR_TIMEOUT && vm->state != CCHV_VM_STOPPED)
+		r = explain_timeout(vm, &error);
+	return r < 0 ? err_move(err, &error, r) : CCHV_OK;
+}
+
 static int boot(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 {
 	cleanup_err cchv_error *error = NULL;
-	int r = CCHV_OK;
+	int r = begin(vm, err);
 
-	if (!vm->boot) {
-		vm->boot = mem_zalloc(sizeof(*vm->boot));
-		if (!vm->boot)
-			return err_nomem(err);
-	}
+	if (r < 0)
+		return r;
 	while (vm->boot->busy && r == CCHV_OK)
 		r = vm_serve(vm, deadline, err);
 	if (r < 0)
 		return r;
-	r = run_steps(vm, deadline, &error);
+	r = run_steps(vm, STEP_DONE, deadline, &error);
 	if (r == CCHV_OK) {
 		vm_set_state(vm, CCHV_VM_RUNNING);
 		return CCHV_OK;

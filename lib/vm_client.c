@@ -154,9 +154,12 @@ int vm_client_begin(cchv_vm *vm, cchv_error **err)
 {
 	const struct json *json = vm->record->json, *process = json_get(json, "vmm");
 	const char *kind = json_as_string(json_get(process, "kind")),
-	        *boot_id = json_as_string(json_get(json, "boot_id"));
+	        *boot_id = json_as_string(json_get(json, "boot_id")), *start = json_as_string(json_get(json, "start"));
 	struct vmm *v = vm->vmm;
 
+	vm->start = start && strcmp(start, "template") == 0 ? CCHV_START_TEMPLATE : CCHV_START_COLD;
+	if (mem_replace_string(&vm->why_cold, json_as_string(json_get(json, "why_not_template"))) < 0)
+		return err_nomem(err);
 	vm->state = vm_state_from_name(json_as_string(json_get(json, "state")));
 	if (!vm->state)
 		return err_set(err, CCHV_ERR_PROTOCOL, 0, "VM '%s': vm.json has no state", vm->id);

@@ -49,6 +49,7 @@ CCHV_API void cchv_vm_config_free(cchv_vm_config *config)
 	free(config->initramfs);
 	free(config->cmdline);
 	free(config->cgroup);
+	free(config->base_file);
 	free(config->rlimits);
 	json_free(config->merge);
 	fd_close(&config->netns_fd);
@@ -100,7 +101,8 @@ static int copy_rest(cchv_vm_config *copy, const cchv_vm_config *config)
 	    mem_replace_string(&copy->kernel, config->kernel) < 0 ||
 	    mem_replace_string(&copy->initramfs, config->initramfs) < 0 ||
 	    mem_replace_string(&copy->cmdline, config->cmdline) < 0 ||
-	    mem_replace_string(&copy->cgroup, config->cgroup) < 0)
+	    mem_replace_string(&copy->cgroup, config->cgroup) < 0 ||
+	    mem_replace_string(&copy->base_file, config->base_file) < 0)
 		return CCHV_ERR_NOMEM;
 	if (config->rlimit_count) {
 		copy->rlimits = mem_memdup(config->rlimits, config->rlimit_count * sizeof(*config->rlimits));

@@ -91,6 +91,7 @@ static void fill_settings(const cchv_vm_config *config, struct vmm_settings *s)
 		.plugged = size - CCHV_MEMORY_BASE_BYTES,
 		.region = round_up(max - CCHV_MEMORY_BASE_BYTES, VMM_HOTPLUG_ALIGN),
 		.shared = vm_config_shared(config),
+		.base_file = config->base_file,
 		.kernel = config->kernel,
 		.initramfs = config->initramfs,
 		.cmdline = config->cmdline,

@@ -52,10 +52,13 @@ static struct json *describe(cchv_vm *vm)
 	json_set(out, "owner_pid", json_copy(json_find(record, "owner.pid")));
 	json_set(out, "vmm", describe_vmm(vm));
 	copy_member(out, "start", record);
+	copy_member(out, "template", record);
+	copy_member(out, "why_not_template", record);
 	copy_member(out, "kernel", record);
 	copy_member(out, "initramfs", record);
 	copy_member(out, "memory_bytes", record);
 	copy_member(out, "agent_version", record);
+	copy_member(out, "boot_id", record);
 	copy_member(out, "devices", record);
 	if (vm->state == CCHV_VM_STOPPED) {
 		json_set_string(out, "stop_reason", vm_stop_name(vm->stop_reason));

@@ -185,6 +185,13 @@ static int resize_memory(cchv_vm *vm, uint64_t bytes, uint64_t deadline, cchv_er
 	return vm_api(vm, "PUT", "vm.resize-zone", body, API_QUICK_MS, deadline, NULL, err);
 }
 
+int vm_tell_size(cchv_vm *vm, uint32_t vcpus, uint64_t memory_bytes, uint64_t deadline, cchv_error **err)
+{
+	int r = vcpus ? resize_vcpus(vm, vcpus, deadline, err) : CCHV_OK;
+
+	return r == CCHV_OK && memory_bytes ? resize_memory(vm, memory_bytes, deadline, err) : r;
+}
+
 /* Until the VMM reports the size. It has no event for it: asked again with growing pauses. */
 static int wait_size(cchv_vm *vm, uint32_t vcpus, uint64_t bytes, uint64_t deadline, cchv_error **err)
 {
@@ -250,10 +257,8 @@ static int resize(cchv_vm *vm, uint32_t vcpus, uint64_t memory, uint64_t deadlin
 	/* The host's limit first: what is plugged must not end in its OOM killer. */
 	if (r == CCHV_OK && bytes)
 		vm_limit_memory(vm, bytes);
-	if (r == CCHV_OK && vcpus)
-		r = resize_vcpus(vm, vcpus, deadline, err);
-	if (r == CCHV_OK && bytes)
-		r = resize_memory(vm, bytes, deadline, err);
+	if (r == CCHV_OK)
+		r = vm_tell_size(vm, vcpus, bytes, deadline, err);
 	if (r < 0)
 		return r;
 	if (vcpus)

@@ -22,6 +22,7 @@ int cmd_run(int argc, char **argv);
 int cmd_start(int argc, char **argv);
 int cmd_stats(int argc, char **argv);
 int cmd_stop(int argc, char **argv);
+int cmd_template(int argc, char **argv);
 int cmd_unpause(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 int cmd_wait(int argc, char **argv);

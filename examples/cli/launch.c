@@ -83,6 +83,7 @@ static int vm_config(const struct record *record, const struct run_options *o, c
 			  cchv_vm_config_set_vcpus(config, cpus, cpus));
 		r = worse(r, cchv_vm_config_set_memory(config, o->memory ? o->memory : DEFAULT_MEMORY));
 		r = worse(r, cchv_vm_config_set_kill_with_thread(config, 1));
+		r = worse(r, cchv_vm_config_set_start(config, o->start));
 		if (o->volume_count)
 			r = worse(r, cchv_vm_config_set_shared_memory(config, 1));
 		if (o->kernel)

@@ -35,6 +35,7 @@ static const struct command commands[] = {
 	  "copy files out of or into a container" },
 	{ "events", cmd_events, "[--format text|json] [CONTAINER...]", "show what happens, as it happens" },
 	{ "image", cmd_image, "import|pull|ls|rm ...", "manage the image cache" },
+	{ "template", cmd_template, "build|ls|rm ...", "manage what VMs start from in place of booting" },
 	{ "prune", cmd_prune, "", "remove what dead owners left behind" },
 	{ "info", cmd_info, "[--format text|json]",
 	  "show what is here, what is missing, which VMM is used and why" },

@@ -36,6 +36,8 @@ const char run_options_help[] =
 	"      --read-only           read-only root file system\n"
 	"      --stop-signal SIGNAL  what 'cchv stop' sends first\n"
 	"      --kernel FILE         boot another kernel\n"
+	"      --cold                boot the VM, whatever templates there are\n"
+	"      --template            start the VM from a template (see 'cchv template'), or fail\n"
 	"      --timing              show on stderr how long each step took\n";
 
 enum {
@@ -54,6 +56,8 @@ enum {
 	OPT_KERNEL,
 	OPT_INITRAMFS,
 	OPT_CMDLINE,
+	OPT_COLD,
+	OPT_TEMPLATE,
 	OPT_TIMING
 };
 
@@ -83,6 +87,8 @@ static const struct option options[] = {
 	{ "kernel", required_argument, NULL, OPT_KERNEL },
 	{ "initramfs", required_argument, NULL, OPT_INITRAMFS },
 	{ "cmdline", required_argument, NULL, OPT_CMDLINE },
+	{ "cold", no_argument, NULL, OPT_COLD },
+	{ "template", no_argument, NULL, OPT_TEMPLATE },
 	{ "timing", no_argument, NULL, OPT_TIMING },
 	{ NULL, 0, NULL, 0 },
 };
@@ -339,6 +345,14 @@ static int set_flag(struct run_options *o, int c)
 	case OPT_READ_ONLY:
 		o->readonly = 1;
 		note(o, "read-only", NULL);
+		break;
+	case OPT_COLD:
+		o->start = CCHV_START_COLD;
+		note(o, "cold", NULL);
+		break;
+	case OPT_TEMPLATE:
+		o->start = CCHV_START_TEMPLATE;
+		note(o, "template", NULL);
 		break;
 	case OPT_TIMING: o->timing = 1; break;
 	default: return 0;

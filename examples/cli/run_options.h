@@ -30,6 +30,7 @@ struct net_option {
 
 struct run_options {
 	int remove, detach, interactive, tty, readonly, timing;
+	int start; /* enum cchv_start */
 	char *name;
 	uint32_t millicpus; /* 0: no limit */
 	uint64_t memory;    /* bytes, 0: no limit */

@@ -464,7 +464,8 @@ const char *cchv_vm_get_console_path(cchv_vm *vm);
  * @err:        NULL, or receives the error (free it with cchv_error_free())
  *
  * Stable members: "id", "state", "owner_pid", "vmm" (an object: "kind", "path", "version", "pid"),
- * "start", "kernel", "initramfs", "memory_bytes" (for the containers), "vm_memory_bytes" and
+ * "start" ("cold", "template"), "template" (its key) or "why_not_template", "kernel", "initramfs",
+ * "memory_bytes" (for the containers), "boot_id" (the guest's) once booted, "vm_memory_bytes" and
  * "vcpus" (as the VMM reports them), "devices" (an array of objects: "id", "kind", "path" or
  * "tag"), "stop_reason" and "stop_text" once stopped. "vmm_info" is the VMM's own reply and not
  * stable.

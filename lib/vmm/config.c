@@ -65,7 +65,9 @@ static struct json *memory_json(const struct vmm_settings *s)
 
 	json_set_string(zone, "id", VMM_ZONE);
 	json_set_u64(zone, "size", s->base);
-	json_set_bool(zone, "shared", s->shared);
+	json_set_bool(zone, "shared", s->shared || s->base_file);
+	if (s->base_file)
+		json_set_string(zone, "file", s->base_file);
 	if (s->region) {
 		json_set_u64(zone, "hotplug_size", s->region);
 		json_set_u64(zone, "hotplugged_size", s->plugged);

@@ -29,6 +29,7 @@ struct vmm_settings {
 	uint64_t plugged;        /* of virtio-mem at the start */
 	uint64_t region;         /* the largest that it can become; 0: no virtio-mem */
 	int shared;
+	const char *base_file;   /* the file that is the base zone, shared; or NULL */
 	const char *kernel;      /* or NULL, in a description for people */
 	const char *initramfs;
 	const char *cmdline;     /* the caller's words, or NULL */

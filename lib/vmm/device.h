@@ -79,6 +79,7 @@ struct cchv_vm_config {
 	int start;               /* enum cchv_start */
 	struct vmm_list disks, nets, pmems, fss;
 	struct json *merge;      /* array of objects */
+	char *base_file;         /* behind the base memory; the builder of a template alone sets it */
 };
 
 #endif

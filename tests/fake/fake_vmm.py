@@ -15,6 +15,8 @@ Orders: {"event": [source, name, properties]}, {"console": TEXT}, {"late_console
         {"signal": N}, {"notify": {...}}, {"agent": {...}}, {"drop_agent": true}, {"raw_event": TEXT}
 agent: {"announce": false | "rubbish", "hello": "none" | "rubbish" | {members}, "calls": {METHOD: {"error": {...}} |
         "stall" | "drop"}, "boot_id": B}
+memory: {"mib": N, "restless": true}: what a guest writes into a memory that is a file, and whether it still does so after
+        the snapshot
 """
 import copy
 import json
@@ -93,6 +95,48 @@ class Vmm:
             self.memory[zone["id"]] = zone["size"] + zone.get("hotplugged_size", 0)
         return 204, None
 
+    def write_memory(self):
+        for zone in self.config["memory"]["zones"]:
+            if "file" in zone:
+                # It has its size already, and is written to as a guest would: here and there.
+                self.ram = open(zone["file"], "r+b", buffering=0)
+                assert os.fstat(self.ram.fileno()).st_size == zone["size"]
+                for mib in range(PLAN.get("memory", {}).get("mib", 1)):
+                    os.pwrite(self.ram.fileno(), b"guest" * 1000, mib << 20)
+
+    def snapshot(self, body):
+        assert self.state == "Paused"
+        directory = body["destination_url"].removeprefix("file://")
+        self.event("vm", "snapshotting")
+        for name, content in (("config.json", self.config), ("state.json", {"agent": self.agent.boot_id})):
+            with open(os.path.join(directory, name), "x", encoding="utf-8") as file:
+                json.dump(content, file)
+        self.event("vm", "snapshotted")
+        if PLAN.get("memory", {}).get("restless"):
+            threading.Thread(target=self.be_restless, daemon=True).start()
+        return 204, None
+
+    def be_restless(self):
+        for number in range(1 << 62):
+            os.pwrite(self.ram.fileno(), struct.pack("<Q", number), 0)
+
+    def restore(self, body):
+        assert self.config is None and set(body) == {"source_url"}
+        directory = body["source_url"].removeprefix("file://")
+        self.event("vm", "restoring")
+        with open(os.path.join(directory, "config.json"), encoding="utf-8") as file:
+            self.create(json.load(file))
+        with open(os.path.join(directory, "state.json"), encoding="utf-8") as file:
+            self.agent.boot_id = PLAN.get("agent", {}).get("boot_id") or json.load(file)["agent"]
+        for zone in self.config["memory"]["zones"]:
+            if "file" in zone:
+                with open(zone["file"], "r+b" if zone["shared"] else "rb") as file:
+                    assert os.fstat(file.fileno()).st_size == zone["size"] and file.read(5) == b"guest"
+        self.state = "Paused"
+        self.agent.listen()
+        self.event("vm", "restored")
+        return 204, None
+
     def info(self, body):
         tree = {}
         for device in self.devices():
@@ -114,6 +158,7 @@ class Vmm:
 
     def boot(self, body):
         self.event("vm", "booting")
+        self.write_memory()
         self.agent.start()
         self.state = "Running"
         self.event("vm", "booted")
@@ -126,6 +171,7 @@ class Vmm:
 
     def resume(self, body):
         self.state = "Running"
+        self.agent.running.set()
         self.event("vm", "resumed")
         return 204, None
 
@@ -172,7 +218,7 @@ class Vmm:
         table = {"vmm.ping": self.ping, "vm.create": self.create, "vm.info": self.info, "vm.boot": self.boot,
                  "vm.pause": self.pause, "vm.resume": self.resume, "vm.power-button": self.button,
                  "vm.resize": self.resize, "vm.resize-zone": self.resize_zone, "vm.remove-device": self.remove,
-                 "vm.counters": self.counters}
+                 "vm.counters": self.counters, "vm.snapshot": self.snapshot, "vm.restore": self.restore}
         for call, kind in (("vm.add-disk", "disks"), ("vm.add-net", "net"), ("vm.add-pmem", "pmem"),
                            ("vm.add-fs", "fs")):
             table[call] = lambda b, kind=kind: self.add(kind, b)
@@ -254,15 +300,20 @@ class Agent:
         self.vmm, self.plan = vmm, plan
         self.boot_id = plan.get("boot_id", "11111111-2222-3333-4444-555555555555")
         self.configured = False
+        self.running = threading.Event()
         self.seq = 0
         self.peers = []
 
     def start(self):
+        self.listen()
+        self.running.set()
+        threading.Thread(target=self.announce, daemon=True).start()
+
+    def listen(self):
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(self.vmm.config["vsock"]["socket"])
         listener.listen(64)
         threading.Thread(target=self.accept, args=(listener,), daemon=True).start()
-        threading.Thread(target=self.announce, daemon=True).start()
 
     def announce(self):
         how = self.plan.get("announce", True)
@@ -300,6 +351,8 @@ class Agent:
             if not byte:
                 return
             line += byte
+        # A guest that stands still answers when it goes on.
+        self.running.wait()
         if line.strip().upper() != b"CONNECT 1024" or self.plan.get("deaf"):
             connection.close()
             return
@@ -316,6 +369,9 @@ class Agent:
         self.peers.append(connection)
         while (request := self.receive(connection)) is not None:
             self.answer(connection, request)
+        # As the agent does: who says no more is answered no more.
+        self.peers = [peer for peer in self.peers if peer is not connection]
+        connection.close()
 
     def answer(self, connection, request):
         plan = self.plan.get("calls", {}).get(request["method"])

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that runs out at any moment of a VM's life: an error, no crash, and nothing is left behind. */
+/*
+ * Memory that runs out at any moment of a VM's life, or while a template is built: an error, no crash, and nothing is
+ * left behind.
+ */
 #include "base/mem.h"
 
 #include <cchv/cchv.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include "../unit/test.h"
 
@@ -103,6 +107,84 @@ TEST(out_of_memory_at_any_moment)
 		/* The first ones one by one; later a VMM is started each time. */
 		step = n < 40 ? 1 : 1 + total / 25;
 	}
+	cchv_vm_config_free(config);
+	cchv_ctx_free(ctx);
+}
+
+/* Settings without a kernel of their own: the one of the state directory. */
+static void set_up_templates(void)
+{
+	char path[600];
+
+	set_up();
+	cchv_vm_config_free(config);
+	snprintf(path, sizeof(path), "%s/state", test_dir());
+	CHECK_INT(cchv_ctx_set_state_dir(ctx, path), 0);
+	CHECK_INT(mkdir(path, 0700), 0);
+	strcat(path, "/kernels");
+	CHECK_INT(mkdir(path, 0700), 0);
+	file("state/kernels/vmlinux");
+	file("state/kernels/initramfs.img");
+	CHECK_INT(cchv_vm_config_new(&config), 0);
+	CHECK_INT(cchv_vm_config_set_vcpus(config, 1, 2), 0);
+	CHECK_INT(cchv_vm_config_set_start(config, CCHV_START_TEMPLATE), 0);
+}
+
+TEST(out_of_memory_from_a_template)
+{
+	cchv_error *err = NULL;
+	uint64_t before, total;
+	char *key = NULL;
+
+	set_up_templates();
+	CHECK_INT(cchv_template_build(ctx, NULL, TIMEOUT_MS, &key, NULL), CCHV_OK);
+	cchv_free(key);
+	before = mem_count();
+	CHECK_INT(live(&err), CCHV_OK);
+	total = mem_count() - before;
+	for (uint64_t n = 1; n <= total; n += 1 + total / 30) {
+		mem_fail_from(n);
+		CHECK(live(&err) <= 0);
+		mem_fail_from(0);
+		cchv_error_free(err);
+		err = NULL;
+		nothing_is_left(n);
+	}
+	CHECK_INT(live(&err), CCHV_OK);
+	cchv_vm_config_free(config);
+	cchv_ctx_free(ctx);
+}
+
+TEST(out_of_memory_while_one_is_built)
+{
+	uint64_t before, total;
+	char *key = NULL;
+
+	set_up_templates();
+	before = mem_count();
+	CHECK_INT(cchv_template_build(ctx, NULL, TIMEOUT_MS, &key, NULL), CCHV_OK);
+	total = mem_count() - before;
+	for (uint64_t n = 1; n <= total; n += 1 + total / 7) {
+		cchv_error *err = NULL;
+		char *other = NULL;
+		int r;
+
+		CHECK_INT(cchv_template_remove(ctx, key, NULL), CCHV_OK);
+		mem_fail_from(n);
+		r = cchv_template_build(ctx, NULL, TIMEOUT_MS, &other, &err);
+		mem_fail_from(0);
+		CHECK(r <= 0);
+		cchv_error_free(err);
+		CHECK_INT(cchv_ctx_prune(ctx, NULL, NULL), CCHV_OK);
+		nothing_is_left(n);
+		cchv_free(other);
+		/* What is there is whole; what is not there can be built. */
+		CHECK_INT(cchv_template_build(ctx, NULL, TIMEOUT_MS, &other, NULL), CCHV_OK);
+		CHECK_STR(other, key);
+		cchv_free(other);
+		CHECK_INT(live(NULL), CCHV_OK);
+	}
+	cchv_free(key);
 	cchv_vm_config_free(config);
 	cchv_ctx_free(ctx);
 }

@@ -122,6 +122,11 @@ DECLARATIONS = {
     "cchv_vm_config_merge_json": (INT, HANDLE, STRING),
     "cchv_vm_config_to_json": (INT, HANDLE, OUT_STRING, ERR),
     "cchv_vm_config_set_start": (INT, HANDLE, INT),
+    # template.h
+    "cchv_template_build": (INT, HANDLE, HANDLE, INT, OUT_STRING, ERR),
+    "cchv_template_list": (INT, HANDLE, OUT_HANDLE, ERR),
+    "cchv_template_get_info_json": (INT, HANDLE, STRING, OUT_STRING, ERR),
+    "cchv_template_remove": (INT, HANDLE, STRING, ERR),
     # vm.h
     "cchv_vm_create": (INT, HANDLE, HANDLE, INT, OUT_HANDLE, ERR),
     "cchv_vm_open": (INT, HANDLE, STRING, OUT_HANDLE, ERR),

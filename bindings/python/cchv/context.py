@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The context: where things lie, which VMM is used, where the log goes; what is here, what can be cleaned up."""
+import json
 import threading
 from typing import NamedTuple, Optional
 
@@ -71,6 +72,23 @@ class Context(_ffi.Handle):
     def prune_images(self, max_age_s=0):
         """Remove images without names that were not used for max_age_s seconds: a list of Finding."""
         return _findings(_ffi.call_for_handle("cchv_image_prune", self.pointer, max_age_s))
+
+    def build_template(self, config=None, timeout=None):
+        """Make the template that fits a VM (of the settings config, or of none) if it is not there: its key."""
+        return _ffi.call_for_string("cchv_template_build", self.pointer, None if config is None else config.pointer,
+                                    _ffi.to_ms(timeout))
+
+    def list_templates(self):
+        """Keys of the templates; see cchv/template.h."""
+        return _ffi.call_for_list("cchv_template_list", self.pointer)
+
+    def template_info(self, key):
+        """What is known of a template."""
+        return json.loads(_ffi.call_for_string("cchv_template_get_info_json", self.pointer, _ffi.to_bytes(key)))
+
+    def remove_template(self, key):
+        """Remove a template; VMs that have started from it keep what they need."""
+        _ffi.call("cchv_template_remove", self.pointer, _ffi.to_bytes(key))
 
 
 _default = None

@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Templates on the fake VMM: what is kept and what a clone gets of it, who starts cold and why, and builders that fail,
+are killed, or meet."""
+import hashlib
+import json
+import os
+import signal
+import threading
+
+import cchv
+from cchv import Start, VmState
+
+from support import PATIENCE, Case, main
+
+MIB = 1 << 20
+BASE = 128 * MIB
+
+
+class TemplateCase(Case):
+    def setUp(self):
+        super().setUp()
+        self.kernels = os.path.join(self.directory, "state", "kernels")
+        self.templates = os.path.join(self.directory, "state", "templates")
+        os.makedirs(self.kernels)
+        for name in ("vmlinux", "initramfs.img"):
+            with open(os.path.join(self.kernels, name), "wb") as file:
+                file.write(name.encode())
+
+    def config(self, **settings):
+        return cchv.VmConfig(**{"vcpus": 1, "max_vcpus": 2, **settings})
+
+    def build(self, context=None):
+        return (context or self.context).build_template(timeout=PATIENCE)
+
+    def unfinished(self):
+        path = os.path.join(self.templates, "tmp")
+        return os.listdir(path) if os.path.isdir(path) else []
+
+    def hashes(self, key):
+        directory = os.path.join(self.templates, key)
+        return {name: hashlib.sha256(self.read(os.path.join(directory, name))).hexdigest()
+                for name in os.listdir(directory)}
+
+    def names(self, vm):
+        return [call[0] for call in self.calls(vm)]
+
+    def expect_cold(self, vm, reason):
+        self.assertEqual(vm.start[0], Start.COLD)
+        self.assertIn(reason, vm.start[1])
+        self.assertIn("vm.create", self.names(vm))
+
+
+class MainPath(TemplateCase):
+    def test_build(self):
+        key = self.build()
+        self.assertEqual(self.context.list_templates(), [key])
+        info = self.context.template_info(key)
+        self.assertEqual((info["key"], info["vmm"]["version"], info["memory_bytes"]), (key, "53.0.0", BASE))
+        self.assertEqual(info["kernel"], os.path.join(self.kernels, "vmlinux"))
+        self.assertEqual(info["memory_used_bytes"], 2 * 4096)
+        self.assertEqual(sorted(self.hashes(key)), ["config.json", "ram", "state.json", "template.json"])
+        self.assertEqual([os.stat(os.path.join(self.templates, key, name)).st_mode & 0o777 for name in self.hashes(key)],
+                         [0o400] * 4)
+        self.assertEqual(self.unfinished(), [])
+        with open(os.path.join(self.templates, key, "config.json"), encoding="utf-8") as file:
+            config = json.load(file)
+        zone = config["memory"]["zones"][0]
+        self.assertEqual((zone["file"], zone["shared"], zone["size"], zone["hotplugged_size"]), ("ram", True, BASE, 0))
+        self.assertEqual(config["cpus"], {"boot_vcpus": 1, "max_vcpus": 8, "nested": False})
+        self.assertEqual([d for kind in ("disks", "net", "pmem", "fs") for d in config[kind]], [])
+        before = self.hashes(key), info
+        self.assertEqual(self.build(), key)
+        self.assertEqual((self.hashes(key), self.context.template_info(key)), before)
+
+    def test_start(self):
+        key = self.build()
+        before = self.hashes(key)
+        disk = self.file("disk", size=MIB)
+        vm = self.create(start=Start.TEMPLATE, memory=256 * MIB, vcpus=2, disks=[cchv.Disk(disk, id="d")])
+        self.assertEqual(vm.start, (Start.TEMPLATE, None))
+        self.assertEqual(vm.state, VmState.CREATED)
+        # The size before the devices, and all of it while the guest stands still.
+        self.assertEqual(self.names(vm)[:6],
+                         ["vmm.ping", "vm.restore", "vm.info", "vm.resize", "vm.resize-zone", "vm.add-disk"])
+        calls = {name: body for name, body, _ in self.calls(vm)}
+        self.assertEqual(calls["vm.resize"], {"desired_vcpus": 2})
+        self.assertEqual(calls["vm.resize-zone"], {"id": "m0", "desired_ram": (256 + 4 + 96) * MIB})
+        with open(os.path.join(self.run, vm.id, "restore", "config.json"), encoding="utf-8") as file:
+            config = json.load(file)
+        self.assertEqual((config["memory"]["shared"], config["memory"]["zones"][0]["shared"]), (False, False))
+        self.assertNotIn("file", config["console"])
+        self.assertEqual(vm.info(PATIENCE)["devices"],
+                         [{"id": "d", "kind": "disk", "path": disk, "slot": 8, "address": "0000:00:08.0"}])
+        vm.boot(PATIENCE)
+        self.assertEqual(vm.state, VmState.RUNNING)
+        self.assertEqual([name for name in self.names(vm) if name in ("vm.boot", "vm.create", "vm.resume")], ["vm.resume"])
+        self.assertEqual(vm.info(PATIENCE)["template"], key)
+        self.assertEqual(vm.info(PATIENCE)["boot_id"], "11111111-2222-3333-4444-555555555555")
+        self.assertEqual(self.open(vm.id).start, (Start.TEMPLATE, None))
+        vm.resize(memory=512 * MIB, timeout=PATIENCE)
+        with self.refused(cchv.LimitError, "maximum"):
+            vm.resize(vcpus=3, timeout=PATIENCE)
+        vm.shutdown(PATIENCE)
+        self.assertEqual(self.hashes(key), before)
+
+    def test_the_smallest_is_not_resized(self):
+        self.build()
+        vm = self.create(start=Start.TEMPLATE, memory=16 * MIB)
+        self.assertEqual(self.names(vm), ["vmm.ping", "vm.restore", "vm.info", "test.calls"])
+
+    def test_pause_and_resume(self):
+        self.build()
+        vm = self.create(start=Start.TEMPLATE)
+        vm.boot(PATIENCE)
+        vm.pause(PATIENCE)
+        vm.resume(PATIENCE)
+        self.assertEqual(vm.state, VmState.RUNNING)
+
+    def test_a_device_goes_before_the_guest_runs(self):
+        self.build()
+        path = self.file("disk", size=MIB)
+        vm = self.create(start=Start.TEMPLATE, disks=[cchv.Disk(path, id="d")])
+        self.plan({})
+        vm.detach("d", PATIENCE)
+        vm.boot(PATIENCE)
+        self.until(lambda: vm.info(PATIENCE)["devices"] == [], "the device goes", vm)
+        vm.attach_disk(cchv.Disk(path, id="d"), PATIENCE)
+
+    def test_clients_and_adopters(self):
+        self.build()
+
+        def make():
+            self.kept = cchv.Vm(self.config(id="orphan", start=Start.TEMPLATE), context=self.new_context(), timeout=PATIENCE)
+            return self.kept.id
+        pid, id = self.in_child(make)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        vm = self.open(id)
+        self.assertEqual(vm.start, (Start.TEMPLATE, None))
+        vm.adopt()
+        vm.boot(PATIENCE)
+        self.assertEqual(vm.state, VmState.RUNNING)
+
+    def test_remove(self):
+        key = self.build()
+        vm = self.create(start=Start.TEMPLATE)
+        self.context.remove_template(key)
+        self.assertEqual((self.context.list_templates(), self.unfinished()), ([], []))
+        vm.boot(PATIENCE)
+        with self.refused(cchv.NotFoundError, key):
+            self.context.remove_template(key)
+        with self.refused(cchv.NotFoundError, key):
+            self.context.template_info(key)
+        for wrong in ("", "../..", "x" * 64, key[:12]):
+            with self.refused(cchv.NotFoundError):
+                self.context.remove_template(wrong)
+        self.assertEqual(self.build(), key)
+
+
+class Choice(TemplateCase):
+    def test_automatic(self):
+        self.expect_cold(self.create(), "there is none")
+        with self.refused(cchv.NotFoundError, "cannot start from a template", "there is none"):
+            self.create(start=Start.TEMPLATE)
+        self.build()
+        self.assertEqual(self.create().start, (Start.TEMPLATE, None))
+        vm = self.create(start=Start.COLD)
+        self.assertEqual(vm.start, (Start.COLD, None))
+        self.assertEqual(self.open(vm.id).start, (Start.COLD, None))
+
+    def test_who_starts_cold(self):
+        self.build()
+        huge = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") + (1 << 30)
+        for settings, reason in ((dict(kernel=self.kernel), "a kernel of its own"),
+                                 (dict(initramfs=self.initramfs), "an initramfs of its own"),
+                                 (dict(cmdline="loglevel=7"), "words of its own"),
+                                 (dict(shared_memory=True), "shared with other processes"),
+                                 (dict(vcpus=1, max_vcpus=9), "more vCPUs"), (dict(max_memory=huge), "more memory"),
+                                 (dict(uid=os.getuid(), gid=os.getgid()), "another user")):
+            with self.subTest(reason):
+                vm = self.create(**settings)
+                self.expect_cold(vm, reason)
+                self.assertIn(reason, self.open(vm.id).start[1])
+                with self.refused(cchv.UnsupportedError, reason):
+                    self.create(start=Start.TEMPLATE, **settings)
+                with self.refused(cchv.UnsupportedError, reason):
+                    self.context.build_template(self.config(**settings), PATIENCE)
+        config = self.config()
+        config.merge_json('{"memory": {"hugepages": true}}')
+        vm = cchv.Vm(config, context=self.context, timeout=PATIENCE)
+        self.vms.append(vm)
+        self.expect_cold(vm, "JSON of its own")
+
+    def test_another_part_is_another_template(self):
+        first = self.build()
+        for name in ("vmlinux", "initramfs.img"):
+            with open(os.path.join(self.kernels, name), "ab") as file:
+                file.write(b" new")
+            self.expect_cold(self.create(), "there is none")
+        second = self.build()
+        self.assertNotEqual(first, second)
+        self.assertEqual(self.context.list_templates(), sorted([first, second]))
+        self.assertEqual(self.create().info(PATIENCE)["template"], second)
+
+    def test_another_version_of_the_vmm(self):
+        self.build()
+        self.plan({"version": "53.1.0"})
+        self.expect_cold(self.create(), "version 53.0.0 of the VMM, not 53.1.0")
+        with self.refused(cchv.UnsupportedError, "version 53.0.0"):
+            self.create(start=Start.TEMPLATE)
+
+    def test_a_template_that_does_not_work(self):
+        self.build()
+        for action in ({"status": 500, "body": '["Error restoring", "no such state"]'}, {"exit": 1, "log": "no such state"},
+                       {"raw": "HTTP/1.1 rubbish\r\n\r\n"}):
+            self.plan({"api": {"vm.restore": action}})
+            self.expect_cold(self.create(), "from template")
+            with self.refused(cchv.Error, "from template"):
+                self.create(start=Start.TEMPLATE)
+        self.assertTrue(any("starting cold" in line for line in self.lines))
+        self.plan({})
+        self.assertEqual(self.create().start[0], Start.TEMPLATE)
+
+    def test_what_is_no_fault_of_the_template(self):
+        self.build()
+        with self.refused(cchv.NotFoundError, "device 'd'"):
+            self.create(disks=[cchv.Disk("/nonexistent/disk", id="d")])
+        self.assertFalse(any("starting cold" in line for line in self.lines))
+
+    def test_a_damaged_template(self):
+        key = self.build()
+        for name, content, reason in (("ram", b"short", "not 134217728"), ("template.json", b"{", "template"),
+                                      ("template.json", b'{"key": "x"}', "damaged"), ("ram", None, "its memory")):
+            path = os.path.join(self.templates, key, name)
+            os.unlink(path)
+            if content is not None:
+                with open(path, "wb") as file:
+                    file.write(content)
+            self.expect_cold(self.create(), reason)
+            with self.refused(cchv.ProtocolError, key[:12]):
+                self.create(start=Start.TEMPLATE)
+            self.assertEqual(self.build(), key)
+            self.assertEqual(self.create().start[0], Start.TEMPLATE)
+
+
+class Builders(TemplateCase):
+    def expect_nothing(self):
+        self.assertEqual((self.context.list_templates(), self.unfinished()), ([], []))
+        self.assertEqual(os.listdir(self.run), [])
+
+    def test_failures(self):
+        refusal = {"status": 500, "body": '["no"]'}
+        for plan, error in (({"argv": {"exit": 1, "log": "no"}}, cchv.VmmGoneError), ({"api": {"vm.boot": refusal}}, cchv.VmmError),
+                            ({"api": {"vm.pause": refusal}}, cchv.VmmError), ({"api": {"vm.snapshot": refusal}}, cchv.VmmError),
+                            ({"api": {"vm.snapshot": {"signal": 9, "after": True}}}, cchv.VmmGoneError),
+                            ({"agent": {"calls": {"vm.settle": {"error": {"errno": "EIO", "kind": "other", "message": "no"}}}}},
+                             cchv.GuestError),
+                            ({"agent": {"calls": {"vm.settle": "drop"}}}, cchv.GuestGoneError)):
+            with self.subTest(plan=plan):
+                self.plan(plan)
+                with self.refused(error, "building template"):
+                    self.build()
+                self.expect_nothing()
+        self.plan({"agent": {"announce": False}})
+        with self.refused(cchv.TimedOutError, "announce"):
+            self.context.build_template(timeout=2)
+        self.expect_nothing()
+        self.plan({})
+        self.build()
+
+    def test_memory_that_is_written_to_after_the_snapshot(self):
+        self.plan({"memory": {"mib": 100, "restless": True}})
+        with self.refused(cchv.VmmError, "written to after the snapshot"):
+            self.build()
+        self.expect_nothing()
+
+    def test_a_builder_is_killed(self):
+        self.plan({"api": {"vm.snapshot": {"stall": True, "after": True}}})
+        reader, writer = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(reader)
+            try:
+                self.build(self.new_context())
+            finally:
+                os._exit(1)
+        os.close(writer)
+        self.until(lambda: any(os.path.exists(os.path.join(self.templates, "tmp", name, "state.json"))
+                               for name in self.unfinished()), "the snapshot is there")
+        # Somebody else neither takes it away nor builds a second one meanwhile.
+        self.assertEqual(self.context.prune(), [])
+        with self.refused(cchv.TimedOutError, "another process is still building"):
+            self.context.build_template(timeout=0.1)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(reader)
+        self.expect_cold(self.create(), "there is none")
+        for vm in self.vms:
+            vm.close()
+        self.until(lambda: not any(self.residents()), "the VMM goes with its builder")
+        found = {finding.name: finding.text for finding in self.context.prune()}
+        self.assertIn("1 unfinished template", found["template"])
+        self.expect_nothing()
+        self.plan({})
+        self.build()
+
+    def test_what_a_killed_builder_left_is_gone_after_the_next(self):
+        os.makedirs(os.path.join(self.templates, "tmp", "old"))
+        self.file("state/templates/tmp/old/ram", b"x")
+        self.build()
+        self.assertEqual(self.unfinished(), [])
+
+    def test_several_at_once_build_one(self):
+        keys = []
+        threads = [threading.Thread(target=lambda: keys.append(self.build(self.new_context()))) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(set(keys)), 1)
+        self.assertEqual(len(keys), 4)
+        self.assertEqual(sum("VMM event vm/snapshotted" in line for line in self.lines), 1)
+
+
+if __name__ == "__main__":
+    main()
