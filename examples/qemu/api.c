@@ -139,16 +139,12 @@ static int run_remove(struct job *job)
 
 static int run_snapshot(struct job *job)
 {
-	if (!job->vm->machine)
-		return fault_set(&job->fault, 500, "VM is not running");
-	return fault_set(&job->fault, 500, "Snapshots are unsupported by cchv-qemu");
+	return vm_snapshot(job->vm, config_string(job->body, "destination_url"), &job->fault);
 }
 
 static int run_restore(struct job *job)
 {
-	if (job->vm->config)
-		return fault_set(&job->fault, 500, "VM is already created");
-	return fault_set(&job->fault, 500, "Restoring is unsupported by cchv-qemu");
+	return vm_restore(job->vm, job->body, job->call->fds, job->call->fd_count, &job->fault);
 }
 
 static int run_unsupported(struct job *job)

@@ -24,18 +24,23 @@ void argv_printf(struct argv *argv, const char *format, ...) __attribute__((form
 /* A plan made with names that are not hot. */
 void argv_add_plan(struct argv *argv, const struct plan *plan);
 
-/*
- * The machine itself: processors, memory, kernel, identity, by a normalised VmConfig. pmem_size: of the devices that
- * are there at start.
- */
+/* The machine itself: processors, the size of memory, kernel, identity, by a normalised VmConfig. */
 struct machine_options {
 	const char *program;
 	const char *cpu;
 	const char *firmware;           /* NULL: QEMU's default */
 	int kvm;
 	int sandbox;
-	uint64_t pmem_size;
+	int disguise;                   /* machine_needs_disguise() */
+	int incoming;                   /* it waits for a saved state, and stands still with it */
+	int without_kernel;
+	uint64_t base;                  /* bytes of memory at start, which the back end "ram0" has */
+	uint64_t most;                  /* bytes of memory that it may come to, pmem included */
 };
+
+int machine_needs_disguise(const struct json *vm, int kvm);
+/* pmem_size: of the devices that are there at start. */
+uint64_t machine_most_memory(const struct json *vm, uint64_t base, uint64_t pmem_size);
 
 void argv_add_machine(struct argv *argv, const struct json *vm, const struct machine_options *options);
 

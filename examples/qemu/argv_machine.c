@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The machine on the command line: see argv.h. Enters: a normalised VmConfig. Leaves: QEMU's "pc" with its memory in
- * one memfd, what can be plugged beside it, the kernel, the identity.
+ * one piece, what can be plugged beside it, the kernel, the identity.
  */
 #include "argv.h"
 
@@ -39,61 +39,17 @@ static int has_dimms(const struct json *memory)
 	return config_u64(memory, "hotplug_size") && strcmp(config_string(memory, "hotplug_method"), "Acpi") == 0;
 }
 
-static void add_json_object(struct argv *argv, struct json *object)
+uint64_t machine_most_memory(const struct json *vm, uint64_t base, uint64_t pmem_size)
 {
-	cleanup_buf struct buf text = BUF_INIT(65536);
-
-	if (!object || json_print(object, 0, &text) < 0) {
-		argv->failed = 1;
-	} else {
-		argv_add(argv, "-object");
-		argv_add(argv, (const char *)buf_string(&text));
-	}
-	json_free(object);
-}
-
-/* The zone whose properties the one memory has. */
-static const struct json *base_zone(const struct json *memory)
-{
-	const struct json *zones = json_get(memory, "zones");
-
-	return json_count(zones) ? json_at(zones, 0) : memory;
-}
-
-static void add_ram(struct argv *argv, const struct json *vm)
-{
-	const struct json *zone = base_zone(json_get(vm, "memory"));
-	struct json *ram = json_new_object();
-
-	json_set_string(ram, "qom-type", config_has(zone, "file") ? "memory-backend-file" : "memory-backend-memfd");
-	json_set_string(ram, "id", "ram0");
-	json_set_u64(ram, "size", config_base_memory(vm));
-	/* The vsock device and virtiofsd are vhost-user back ends: they map the guest's memory themselves. */
-	json_set_bool(ram, "share", 1);
-	if (config_has(zone, "file"))
-		json_set_string(ram, "mem-path", config_string(zone, "file"));
-	if (config_bool(zone, "hugepages") && !config_has(zone, "file")) {
-		json_set_bool(ram, "hugetlb", 1);
-		if (config_has(zone, "hugepage_size"))
-			json_set_u64(ram, "hugetlbsize", config_u64(zone, "hugepage_size"));
-	}
-	if (config_bool(zone, "prefault"))
-		json_set_bool(ram, "prealloc", 1);
-	json_set_bool(ram, "dump", 0);
-	add_json_object(argv, ram);
+	/* Regions are aligned as they are plugged: one GiB more than their sum. */
+	return base + hotplug_total(json_get(vm, "memory")) + round_up(pmem_size, GIB) + PMEM_ROOM + GIB;
 }
 
 static void add_memory(struct argv *argv, const struct json *vm, const struct machine_options *options)
 {
-	const struct json *memory = json_get(vm, "memory");
-	uint64_t base = config_base_memory(vm);
-	/* Regions are aligned as they are plugged: one GiB more than their sum. */
-	uint64_t more = hotplug_total(memory) + round_up(options->pmem_size, GIB) + PMEM_ROOM + GIB;
-
 	argv_add(argv, "-m");
-	argv_printf(argv, "size=%lluk,slots=%d,maxmem=%lluk", (unsigned long long)base / 1024,
-	            has_dimms(memory) ? DIMM_SLOTS : 0, (unsigned long long)(base + more) / 1024);
-	add_ram(argv, vm);
+	argv_printf(argv, "size=%lluk,slots=%d,maxmem=%lluk", (unsigned long long)options->base / 1024,
+	            has_dimms(json_get(vm, "memory")) ? DIMM_SLOTS : 0, (unsigned long long)options->most / 1024);
 }
 
 /*
@@ -102,9 +58,11 @@ static void add_memory(struct argv *argv, const struct json *vm, const struct ma
  * none. It costs nothing (same boot time, measured), the guest takes the TSC for reliable. Under KVM, and where no
  * processor can come, there is no disguise.
  */
-static int needs_disguise(const struct json *cpus, const struct machine_options *options)
+int machine_needs_disguise(const struct json *vm, int kvm)
 {
-	return !options->kvm && config_u64(cpus, "max_vcpus") > config_u64(cpus, "boot_vcpus");
+	const struct json *cpus = json_get(vm, "cpus");
+
+	return !kvm && config_u64(cpus, "max_vcpus") > config_u64(cpus, "boot_vcpus");
 }
 
 static void add_cpus(struct argv *argv, const struct json *cpus, const struct machine_options *options)
@@ -115,7 +73,7 @@ static void add_cpus(struct argv *argv, const struct json *cpus, const struct ma
 	argv_add(argv, "-accel");
 	argv_add(argv, options->kvm ? "kvm" : "tcg,thread=multi");
 	argv_add(argv, "-cpu");
-	argv_printf(argv, "%s%s", options->cpu, needs_disguise(cpus, options) ? ",-hypervisor" : "");
+	argv_printf(argv, "%s%s", options->cpu, options->disguise ? ",-hypervisor" : "");
 	argv_add(argv, "-smp");
 	if (config_has(cpus, "topology"))
 		argv_printf(argv, "cpus=%llu,maxcpus=%llu,sockets=%llu,dies=%llu,cores=%llu,threads=%llu", boot, max,
@@ -219,13 +177,11 @@ void argv_add_machine(struct argv *argv, const struct json *vm, const struct mac
 		"-chardev", "socket,id=qmp,fd=3", "-mon", "chardev=qmp,mode=control",
 	};
 
-	int disguise = needs_disguise(json_get(vm, "cpus"), options);
-
 	argv_add(argv, options->program);
 	/* A flat bus 0 with ACPI hot-plug; nothing of a PC that no guest of ours needs. */
 	argv_add(argv, "-M");
 	argv_printf(argv, "pc,memory-backend=ram0,usb=off,vmport=%s,smm=off,graphics=off,mem-merge=off,"
-	            "dump-guest-core=off", disguise ? "on" : "off");
+	            "dump-guest-core=off", options->disguise ? "on" : "off");
 	for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
 		argv_add(argv, fixed[i]);
 	if (options->firmware) {
@@ -238,8 +194,14 @@ void argv_add_machine(struct argv *argv, const struct json *vm, const struct mac
 	}
 	add_cpus(argv, json_get(vm, "cpus"), options);
 	add_memory(argv, vm, options);
-	add_payload(argv, json_get(vm, "payload"));
-	add_serial_number(argv, json_get(vm, "platform"), disguise);
+	if (!options->without_kernel)
+		add_payload(argv, json_get(vm, "payload"));
+	if (options->incoming) {
+		argv_add(argv, "-incoming");
+		argv_add(argv, "defer");
+		argv_add(argv, "-S");
+	}
+	add_serial_number(argv, json_get(vm, "platform"), options->disguise);
 	add_identity(argv, json_get(vm, "platform"));
 	add_limit_groups(argv, vm);
 }

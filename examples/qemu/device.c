@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "snapshot_state.h"
 #include "vm.h"
 
 #define BACKEND_TIMEOUT_MS 60000
@@ -43,6 +44,19 @@ const char *device_list_key(enum device_kind kind)
 	return kinds[kind].list_key;
 }
 
+/* A device of a snapshot has its place and its names again, which QEMU's saved state and the guest know. */
+static int recall(struct device *d, struct fault *fault)
+{
+	const struct json *entry = snapshot_state_device(d->vm->saved, d->id);
+
+	if (!entry)
+		return fault_set(fault, 500, "Device '%s' is not in the snapshot", d->id);
+	d->vm->names.next_id = (unsigned int)config_u64(entry, "name");
+	d->activated = config_bool(entry, "activated");
+	d->requested = config_u64(entry, "requested");
+	return CCHV_OK;
+}
+
 int device_new(struct vm *vm, enum device_kind kind, const char *id, struct device **ret_device, struct fault *fault)
 {
 	struct device *d = mem_zalloc(sizeof(*d)), **end = &vm->devices;
@@ -59,6 +73,10 @@ int device_new(struct vm *vm, enum device_kind kind, const char *id, struct devi
 	while (*end)
 		end = &(*end)->next;
 	*end = d;
+	if (vm->saved && recall(d, fault) < 0) {
+		device_free(d);
+		return CCHV_ERR_VMM;
+	}
 	*ret_device = d;
 	return CCHV_OK;
 }
@@ -131,6 +149,8 @@ int device_take_slot(struct device *d, const struct json *config, struct fault *
 	uint64_t wanted = config_u64(config, "pci_device_id");
 	int r;
 
+	if (d->vm->saved)
+		wanted = config_u64(snapshot_state_device(d->vm->saved, d->id), "slot");
 	if (!wanted)
 		return pci_slots_find(&d->vm->slots, &d->slot, fault);
 	r = pci_slots_take(&d->vm->slots, wanted, fault);

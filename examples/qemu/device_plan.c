@@ -209,22 +209,30 @@ void watchdog_plan(struct plan *plan, int slot, struct plan_id *ret_id)
 	*ret_id = id;
 }
 
-void virtio_mem_plan(struct plan *plan, const struct json *zone, uint64_t size, uint64_t requested, int slot,
+struct json *memory_backend(const char *name, const char *path, uint64_t size, const struct json *zone)
+{
+	struct json *memory = object("memory-backend-file", name);
+
+	json_set_string(memory, "mem-path", path);
+	json_set_u64(memory, "size", size);
+	json_set_bool(memory, "share", 1);
+	if (config_bool(zone, "prefault"))
+		json_set_bool(memory, "prealloc", 1);
+	json_set_bool(memory, "dump", 0);
+	return memory;
+}
+
+void virtio_mem_plan(struct plan *plan, int memory_fd, uint64_t size, uint64_t requested, int slot,
                      struct plan_id *ret_id)
 {
 	struct plan_id id = plan_new_id(plan), back = part_of(&id, 'm');
-	struct json *memory = object("memory-backend-memfd", back.text), *device;
+	struct json *memory, *device;
+	char path[32];
 
-	json_set_u64(memory, "size", size);
-	json_set_bool(memory, "share", 1);
+	snprintf(path, sizeof(path), "/proc/self/fd/%s", plan_fd(plan, memory_fd));
+	memory = memory_backend(back.text, path, size, NULL);
 	/* All that could be plugged is many times what the host has. */
 	json_set_bool(memory, "reserve", 0);
-	json_set_bool(memory, "dump", 0);
-	if (config_bool(zone, "hugepages")) {
-		json_set_bool(memory, "hugetlb", 1);
-		if (config_has(zone, "hugepage_size"))
-			json_set_u64(memory, "hugetlbsize", config_u64(zone, "hugepage_size"));
-	}
 	plan_add(plan, STEP_OBJECT, back.text, memory);
 	device = virtio_device("virtio-mem-pci", id.text, slot);
 	json_set_string(device, "memdev", back.text);

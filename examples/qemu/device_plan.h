@@ -22,8 +22,16 @@ void rng_plan(struct plan *plan, const struct json *rng, int slot, struct plan_i
 void balloon_plan(struct plan *plan, const struct json *balloon, int slot, struct plan_id *ret_id);
 void pvpanic_plan(struct plan *plan, int slot, struct plan_id *ret_id);
 void watchdog_plan(struct plan *plan, int slot, struct plan_id *ret_id);
-/* A zone's (or the whole memory's) part that can be plugged; requested: bytes that the guest is to have at start. */
-void virtio_mem_plan(struct plan *plan, const struct json *zone, uint64_t size, uint64_t requested, int slot,
+/*
+ * A back end of memory in a file that QEMU can open by that path; zone: an object with hugepages, prefault. All of
+ * them are shared: the vsock device and virtiofsd map the guest's memory themselves.
+ */
+struct json *memory_backend(const char *name, const char *path, uint64_t size, const struct json *zone);
+/*
+ * A zone's (or the whole memory's) part that can be plugged, which lies in memory_fd; requested: bytes that the guest
+ * is to have at start. The back end is named after the device: "d7m".
+ */
+void virtio_mem_plan(struct plan *plan, int memory_fd, uint64_t size, uint64_t requested, int slot,
                      struct plan_id *ret_id);
 /* A virtio console on a chardev that the plan has already. */
 void console_plan(struct plan *plan, const char *chardev, int slot, struct plan_id *ret_id);

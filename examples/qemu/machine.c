@@ -197,6 +197,11 @@ struct qmp *machine_qmp(struct machine *machine)
 	return machine->qmp;
 }
 
+const char *machine_last_words(const struct machine *machine)
+{
+	return machine->last_line;
+}
+
 int machine_has_died(struct machine *m, int *ret_status)
 {
 	int status = 0;

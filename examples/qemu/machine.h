@@ -19,6 +19,8 @@ int machine_start(struct loop *loop, const struct log_sink *log, const char *con
 void machine_free(struct machine *machine);
 
 struct qmp *machine_qmp(struct machine *machine);
+/* QEMU's last line on stderr, or "". Lent. */
+const char *machine_last_words(const struct machine *machine);
 /* It has died by itself, or closed its monitor. *ret_status: wait status. */
 int machine_has_died(struct machine *machine, int *ret_status);
 /* Devices whose driver has set DRIVER_OK since the last call: a count that says "look". */

@@ -61,24 +61,84 @@ int program_cpu_virtualizes(const char *cpuinfo)
 	return 0;
 }
 
+/* Of the first processor; they are all alike. */
+static const char *field(const char *cpuinfo, const char *name, size_t *ret_len)
+{
+	size_t len = strlen(name);
+
+	for (const char *line = cpuinfo; line; line = strchr(line, '\n'), line += line != NULL) {
+		const char *value;
+
+		if (strncmp(line, name, len) != 0 || line[len] != '\t')
+			continue;
+		value = strchr(line, ':');
+		if (!value)
+			break;
+		value += 1 + (value[1] == ' ');
+		*ret_len = strcspn(value, "\n");
+		return value;
+	}
+	*ret_len = 0;
+	return "";
+}
+
+void program_describe_cpu(const char *cpuinfo, char *text, size_t size)
+{
+	static const char *const names[] = { "vendor_id", "cpu family", "model", "model name" };
+	uint64_t sum = 0xcbf29ce484222325ULL;
+	size_t used = 0, len;
+	const char *flags = field(cpuinfo, "flags", &len);
+
+	/* FNV-1a of the abilities, which are some hundred words. */
+	for (size_t i = 0; i < len; i++)
+		sum = (sum ^ (uint8_t)flags[i]) * 0x100000001b3ULL;
+	for (size_t i = 0; i < ARRAY_LEN(names) && used < size; i++) {
+		const char *value = field(cpuinfo, names[i], &len);
+
+		used += (size_t)snprintf(text + used, size - used, "%.*s ", (int)len, value);
+	}
+	if (used < size)
+		snprintf(text + used, size - used, "%016llx", (unsigned long long)sum);
+}
+
+static int read_cpuinfo(char *text, size_t size)
+{
+	cleanup_close int info = open("/proc/cpuinfo", O_RDONLY | O_CLOEXEC);
+	ssize_t n = info < 0 ? -1 : fd_read_full(info, text, size - 1, CLOCK_NEVER);
+
+	if (n <= 0)
+		return -1;
+	text[n] = '\0';
+	return 0;
+}
+
+int program_describe_host(const struct program *p, char *text, size_t size, struct fault *fault)
+{
+	char cpuinfo[16384];
+
+	text[0] = '\0';
+	if (!p->kvm)
+		return CCHV_OK;
+	if (read_cpuinfo(cpuinfo, sizeof(cpuinfo)) < 0) {
+		fault_os(fault, errno);
+		return fault_wrap(fault, "/proc/cpuinfo");
+	}
+	program_describe_cpu(cpuinfo, text, size);
+	return CCHV_OK;
+}
+
 /*
  * A paravirtual /dev/kvm opens and speaks version 12, and then ordinary kernels die in it: the CPU itself must have
  * the extension.
  */
 static int kvm_works(void)
 {
-	cleanup_close int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC), info = -1;
+	cleanup_close int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
 	char text[16384];
-	ssize_t n;
 
 	if (kvm < 0 || ioctl(kvm, KVM_GET_API_VERSION, 0) != 12)
 		return 0;
-	info = open("/proc/cpuinfo", O_RDONLY | O_CLOEXEC);
-	n = info < 0 ? -1 : fd_read_full(info, text, sizeof(text) - 1, CLOCK_NEVER);
-	if (n <= 0)
-		return 0;
-	text[n] = '\0';
-	return program_cpu_virtualizes(text);
+	return read_cpuinfo(text, sizeof(text)) == 0 && program_cpu_virtualizes(text);
 }
 
 static void reap(struct program *p)

@@ -28,6 +28,14 @@ const char *program_firmware(const struct program *program);
 /* The -cpu argument; nested: the guest may use virtualisation itself. */
 const char *program_cpu(const struct program *program, int nested);
 
+/*
+ * What a saved guest depends on: under KVM the processor's kind and abilities, under emulation nothing (""). It may
+ * use all that "-cpu host" shows it.
+ */
+int program_describe_host(const struct program *program, char *text, size_t size, struct fault *fault);
+/* The same from a text of /proc/cpuinfo. */
+void program_describe_cpu(const char *cpuinfo, char *text, size_t size);
+
 /* "QEMU emulator version 10.0.2 (Debian...)": 10; -1 when it is something else. */
 int program_parse_version(const char *text);
 /* Does a text of /proc/cpuinfo name vmx or svm among its flags? */

@@ -227,3 +227,32 @@ int qmp_next_event(struct qmp *qmp, struct qmp_message *ret_event)
 	free(node);
 	return 1;
 }
+
+static int event_matches(const struct qmp_message *event, const char *name, const char *key, const char *value)
+{
+	const char *has;
+
+	if (strcmp(event->text, name) != 0)
+		return 0;
+	has = key ? json_as_string(json_get(event->body, key)) : NULL;
+	return !key || (has && strcmp(has, value) == 0);
+}
+
+int qmp_take_event(struct qmp *qmp, const char *name, const char *key, const char *value,
+                   struct qmp_message *ret_event)
+{
+	for (struct event_node **p = &qmp->first; *p; p = &(*p)->next) {
+		struct event_node *node = *p;
+
+		if (!event_matches(&node->message, name, key, value))
+			continue;
+		*p = node->next;
+		if (!*p)
+			qmp->end = p;
+		qmp->events--;
+		*ret_event = node->message;
+		free(node);
+		return 1;
+	}
+	return 0;
+}

@@ -31,6 +31,9 @@ int qmp_call_fd(struct qmp *qmp, const char *command, struct json *arguments, in
 
 /* The oldest event, which the caller frees. 0: none. */
 int qmp_next_event(struct qmp *qmp, struct qmp_message *ret_event);
+/* The oldest one of that name (and with that value, where a key is given), out of its turn. 0: none. */
+int qmp_take_event(struct qmp *qmp, const char *name, const char *key, const char *value,
+                   struct qmp_message *ret_event);
 
 DEFINE_CLEANUP(qmp, struct qmp, qmp_free)
 #define cleanup_qmp __attribute__((cleanup(qmp_cleanup)))

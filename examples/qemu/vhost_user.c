@@ -59,8 +59,18 @@ void vhost_user_signal_error(struct vhost_user *vu, unsigned int queue)
 
 void vhost_user_forget(struct vhost_user *vu)
 {
-	for (int i = 0; i < VHOST_USER_QUEUES; i++)
+	for (int i = 0; i < VHOST_USER_QUEUES; i++) {
 		vu->queues[i].stop.valid = 0;
+		vu->queues[i].carried = 0;
+	}
+}
+
+void vhost_user_carry(struct vhost_user *vu, const uint16_t bases[VHOST_USER_QUEUES])
+{
+	for (int i = 0; i < VHOST_USER_QUEUES; i++) {
+		vu->queues[i].base = bases[i];
+		vu->queues[i].carried = 1;
+	}
 }
 
 /* Bring the device in line with what the front end said of its queues. */
@@ -75,12 +85,15 @@ static int update_running(struct vhost_user *vu, cchv_error **err)
 	for (int i = 0; on && i < VHOST_USER_QUEUES; i++) {
 		struct vhost_user_queue *q = &vu->queues[i];
 
-		resumed = resumed && q->stop.valid && q->stop.base == q->base && q->stop.desc_user == q->vq.desc_user;
+		resumed = resumed && (q->carried || (q->stop.valid && q->stop.base == q->base &&
+		                                     q->stop.desc_user == q->vq.desc_user));
 		q->vq.event_idx = !!(vu->features & BIT(VIRTIO_RING_F_EVENT_IDX));
 		r = virtqueue_start(&q->vq, &vu->mem, q->base, err);
 		if (r < 0)
 			return r;
 	}
+	for (int i = 0; on && i < VHOST_USER_QUEUES; i++)
+		vu->queues[i].carried = 0;
 	vu->running = on;
 	vu->ops->running(on, resumed, vu->user_data);
 	for (int i = 0; !on && i < VHOST_USER_QUEUES; i++) {
@@ -282,7 +295,8 @@ static int do_set_vring_base(struct vhost_user *vu, cchv_error **err)
 		return CCHV_ERR_PROTOCOL;
 	if (vu->running || vu->msg.payload.state.num > UINT16_MAX)
 		return err_set(err, CCHV_ERR_PROTOCOL, 0, "queue base %u", vu->msg.payload.state.num);
-	q->base = (uint16_t)vu->msg.payload.state.num;
+	if (!q->carried)
+		q->base = (uint16_t)vu->msg.payload.state.num;
 	return DONE;
 }
 

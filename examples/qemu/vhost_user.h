@@ -35,6 +35,7 @@ struct vhost_user_queue {
 	int kick_fd, err_fd;       /* -1: none */
 	int started, enabled;      /* as the front end said; running when both are set */
 	uint16_t base;             /* where it begins when it is started */
+	int carried;               /* base is where an earlier front end left it, whatever this one says */
 	struct {                   /* where it stood when it was stopped, to know a resumption */
 		int valid;
 		uint16_t base;
@@ -68,6 +69,11 @@ int vhost_user_init(struct vhost_user *vu, struct loop *loop, int fd, uint64_t f
                     const struct log_sink *log, cchv_error **err);
 void vhost_user_release(struct vhost_user *vu);
 
+/*
+ * Before the front end starts the queues for the first time: they go on at these entries, since the guest has seen
+ * nothing of the change of front ends. The device is told that they resume.
+ */
+void vhost_user_carry(struct vhost_user *vu, const uint16_t bases[VHOST_USER_QUEUES]);
 /* The guest is reset: when the queues run again, they do not go on from where they stood. */
 void vhost_user_forget(struct vhost_user *vu);
 /* Tell the front end that a queue is broken. */

@@ -36,16 +36,26 @@ static void close_tap_fds(const struct json *config)
 	}
 }
 
-static void forget_config(struct vm *vm)
+void vm_take_config(struct vm *vm, struct json *config)
+{
+	vm->config = config;
+}
+
+void vm_drop_config(struct vm *vm)
 {
 	close_tap_fds(vm->config);
 	json_free(steal(&vm->config));
 }
 
+void vm_forget_saved(struct vm *vm)
+{
+	json_free(steal(&vm->kept_state));
+}
+
 void vm_free(struct vm *vm)
 {
 	vm_stop(vm);
-	forget_config(vm);
+	vm_drop_config(vm);
 }
 
 static int not_created(struct fault *fault)
@@ -116,7 +126,7 @@ int vm_delete(struct vm *vm, struct fault *fault)
 	}
 	console_close(&vm->console);
 	console_close(&vm->serial);
-	forget_config(vm);
+	vm_drop_config(vm);
 	event_emit(vm->events, "vm", "deleted");
 	return CCHV_OK;
 }
@@ -153,6 +163,7 @@ int vm_reboot(struct vm *vm, struct fault *fault)
 	event_emit(vm->events, "vm", "rebooting");
 	if (!vm->machine)
 		return not_created(fault);
+	vm_forget_saved(vm);
 	vm_note_reset(vm);
 	r = run_command(vm, "system_reset", fault);
 	if (r == CCHV_OK && vm->paused)
@@ -190,6 +201,7 @@ int vm_resume(struct vm *vm, struct fault *fault)
 
 	if (!vm->machine)
 		return not_running(fault);
+	vm_forget_saved(vm);
 	event_emit(vm->events, "vm", "resuming");
 	if (!vm->paused)
 		r = fault_set(fault, 500, "Invalid transition: InvalidStateTransition(Running, Running)");

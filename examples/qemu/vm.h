@@ -14,6 +14,7 @@
 #include "machine.h"
 #include "pci_slots.h"
 #include "program.h"
+#include "ram.h"
 #include "tap.h"
 #include "vsock.h"
 
@@ -55,6 +56,13 @@ struct vm {
 	struct device *devices;
 	struct console console;
 	struct console serial;
+	struct ram memory;
+	struct door *door;              /* once it was needed */
+	const struct json *saved;       /* the state of the snapshot that is being restored */
+	const char *saved_dir;
+	struct json *kept_state;        /* of a snapshot, while the VM is still paused as it was then */
+	int disguise;                   /* argv.h */
+	uint64_t most_memory;
 	uint64_t ram;                   /* bytes at start and in DIMMs, which is what QEMU's balloon counts */
 	uint64_t dimms;                 /* bytes plugged as DIMMs, by hotplug method Acpi */
 	unsigned int dimm_count;
@@ -86,6 +94,10 @@ int vm_resume(struct vm *vm, struct fault *fault);
 int vm_power_button(struct vm *vm, struct fault *fault);
 int vm_nmi(struct vm *vm, struct fault *fault);
 
+/* vm_snapshot.c, vm_restore.c: fds as above. */
+int vm_snapshot(struct vm *vm, const char *url, struct fault *fault);
+int vm_restore(struct vm *vm, const struct json *wanted, int *fds, size_t fd_count, struct fault *fault);
+
 /* vm_info.c */
 int vm_info(struct vm *vm, struct json **ret_info, struct fault *fault);
 int vm_counters(struct vm *vm, struct json **ret_counters, struct fault *fault);
@@ -103,6 +115,38 @@ int vm_remove_device(struct vm *vm, const char *id, struct fault *fault);
 /* Inside: vm_start.c */
 int vm_start(struct vm *vm, struct fault *fault);
 void vm_stop(struct vm *vm);            /* QEMU and all that is bound to it */
+/* The VM is no longer as it was when it was last saved. */
+void vm_forget_saved(struct vm *vm);
+/* The VM's configuration, with the descriptors of taps in it; dropped without an event. */
+void vm_take_config(struct vm *vm, struct json *config);
+void vm_drop_config(struct vm *vm);
+
+/* Inside: vm_memory.c: the guest's memory before QEMU is there, by configuration or snapshot. */
+int vm_memory_base(struct vm *vm, struct plan *plan, struct fault *fault);
+int vm_memory_plugged(struct vm *vm, struct plan *plan, struct fault *fault);
+int vm_memory_load(struct vm *vm, struct fault *fault);
+/* Its bytes at start: without what was plugged as DIMMs. */
+uint64_t vm_memory_base_size(const struct vm *vm);
+/* Into a snapshot: the sizes and places, and the bytes. */
+int vm_memory_describe(struct vm *vm, const struct json *devices, struct json *state, struct fault *fault);
+int vm_memory_write(const struct vm *vm, const struct json *state, int file);
+
+/* Inside: door.h's door into the machine, opened where it is not. Lent. */
+struct door;
+int vm_open_door(struct vm *vm, struct door **ret_door, struct fault *fault);
+
+/* Inside: vm_snapshot.c: what a snapshot is bound to; the strings are the result's. */
+struct vm_host { char qemu[160], cpu[160], host_cpu[160]; const char *accelerator; };
+int vm_host_describe(struct vm *vm, struct vm_host *ret_host, struct fault *fault);
+
+/* Inside: device_swap.c: devices that QEMU does not save by itself, in a VM that stands still. */
+int device_swap_out(struct device *device, struct door *door, struct json *entry, struct fault *fault);
+int device_swap_in(struct device *device, struct door *door, const struct json *entry, struct fault *fault);
+int device_describe_registers(struct device *device, struct door *door, struct json *entry, struct fault *fault);
+int device_set_registers(struct device *device, struct door *door, const struct json *entry, struct fault *fault);
+
+/* Inside: vm_hotplug.c: carry a plan out in the running QEMU, all of it or nothing. */
+int device_plug(struct device *device, const struct json *config, struct fault *fault);
 
 /* The guest begins anew: connections die, console files are truncated, drivers come up again. */
 void vm_note_reset(struct vm *vm);

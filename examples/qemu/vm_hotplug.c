@@ -67,8 +67,9 @@ static int explain(const struct device *d, const struct json *config, struct fau
 	return fault_wrap(fault, "Error from device manager");
 }
 
-static int plug(struct vm *vm, struct device *d, const struct json *config, struct fault *fault)
+int device_plug(struct device *d, const struct json *config, struct fault *fault)
 {
+	struct vm *vm = d->vm;
 	size_t done;
 	int r = send_fds(vm, d, fault);
 
@@ -94,7 +95,7 @@ static int add_hot(struct vm *vm, enum device_kind kind, struct json *config, st
 
 	if (r < 0)
 		return fault_wrap(fault, "Error from device manager");
-	r = plug(vm, d, config, fault);
+	r = device_plug(d, config, fault);
 	if (r < 0)
 		return r;
 	device_close_backend(d);
@@ -130,6 +131,7 @@ static int add(struct vm *vm, enum device_kind kind, struct json *config, int *f
 
 	if (!vm->config)
 		return fault_set(fault, 404, "VM is not created");
+	vm_forget_saved(vm);
 	if (kind == DEVICE_VSOCK && config_has(vm->config, "vsock"))
 		return fault_set(fault, 500, "Too many virtio-vsock devices");
 	if (fd_count)
@@ -254,6 +256,7 @@ int vm_remove_device(struct vm *vm, const char *id, struct fault *fault)
 {
 	int r;
 
+	vm_forget_saved(vm);
 	if (vm->machine) {
 		r = remove_hot(vm, id, fault);
 		return r < 0 ? fault_wrap(fault, "Error from device manager") : CCHV_OK;

@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "vm.h"
 
@@ -137,22 +138,24 @@ static int resize_cpus(struct vm *vm, uint64_t wanted, struct fault *fault)
 
 static int plug_dimm(struct vm *vm, uint64_t size, struct fault *fault)
 {
-	struct json *memory = json_new_object(), *device = json_new_object();
-	char back[24], id[24];
+	char back[16], id[16], path[48];
+	struct ram_block *block;
+	struct json *device;
 	int r;
 
 	snprintf(back, sizeof(back), "dimm%um", vm->dimm_count);
 	snprintf(id, sizeof(id), "dimm%u", vm->dimm_count);
-	json_set_string(memory, "qom-type", "memory-backend-memfd");
-	json_set_string(memory, "id", back);
-	json_set_u64(memory, "size", size);
-	json_set_bool(memory, "share", 1);
-	json_set_bool(memory, "dump", 0);
-	r = call(vm, "object-add", memory, fault);
+	r = ram_add(&vm->memory, back, size, json_get(vm->config, "memory"), &block, fault);
+	if (r < 0)
+		return r;
+	/* QEMU has no other way to a file of ours by now. */
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", getpid(), block->fd);
+	r = call(vm, "object-add", memory_backend(back, path, size, NULL), fault);
 	if (r < 0) {
-		json_free(device);
+		ram_drop(&vm->memory, block);
 		return r;
 	}
+	device = json_new_object();
 	json_set_string(device, "driver", "pc-dimm");
 	json_set_string(device, "id", id);
 	json_set_string(device, "memdev", back);
@@ -284,6 +287,7 @@ int vm_resize(struct vm *vm, const struct json *wanted, struct fault *fault)
 
 	if (!vm->config)
 		return fault_set(fault, 404, "VM is not created");
+	vm_forget_saved(vm);
 	if (!vm->machine)
 		return resize_cold(vm, wanted, fault);
 	event_emit(vm->events, "vm", "resizing");
@@ -315,6 +319,7 @@ int vm_resize_zone(struct vm *vm, const struct json *wanted, struct fault *fault
 
 	if (!vm->config)
 		return fault_set(fault, 404, "VM is not created");
+	vm_forget_saved(vm);
 	zone = find_zone(vm, id);
 	if (!zone)
 		return fault_set(fault, 500, "Failed resizing a memory zone");
@@ -343,6 +348,7 @@ int vm_resize_disk(struct vm *vm, const struct json *wanted, struct fault *fault
 
 	if (!vm->config)
 		return fault_set(fault, 404, "VM is not created");
+	vm_forget_saved(vm);
 	if (!vm->machine)
 		return fault_set(fault, 500, "Failed resizing a disk image");
 	d = device_find(vm, config_string(wanted, "id"));

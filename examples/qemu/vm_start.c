@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +14,8 @@
 #include "argv.h"
 #include "base/fd.h"
 #include "config_check.h"
+#include "door.h"
+#include "snapshot_state.h"
 #include "vm.h"
 
 /* Is it an ELF or a bzImage? QEMU's own words on others are about multiboot. */
@@ -42,10 +45,12 @@ static int check_memory(const struct json *config, struct fault *fault)
 	return fault_wrap(fault, "Memory manager error");
 }
 
-static int check_payload(const struct json *payload, struct fault *fault)
+/* A restored VM has its kernel in memory. */
+static int check_payload(const struct vm *vm, struct fault *fault)
 {
+	const struct json *payload = json_get(vm->config, "payload");
 	const char *initramfs = config_string(payload, "initramfs");
-	int r = check_kernel(config_string(payload, "kernel"), fault);
+	int r = vm->saved ? CCHV_OK : check_kernel(config_string(payload, "kernel"), fault);
 
 	if (r < 0 || !initramfs || access(initramfs, R_OK) == 0)
 		return r;
@@ -118,7 +123,9 @@ static int prepare_flag(struct vm *vm, enum device_kind kind, const char *key, s
 static int prepare_zone(struct vm *vm, const char *id, const struct json *zone, struct fault *fault)
 {
 	uint64_t size = config_u64(zone, "hotplug_size"), requested = config_u64(zone, "hotplugged_size");
+	struct ram_block *block;
 	struct device *d;
+	char name[16];
 	int r;
 
 	if (!size)
@@ -126,10 +133,15 @@ static int prepare_zone(struct vm *vm, const char *id, const struct json *zone, 
 	r = device_new(vm, DEVICE_MEM, id, &d, fault);
 	if (r == CCHV_OK)
 		r = device_take_slot(d, NULL, fault);
+	snprintf(name, sizeof(name), "d%um", vm->names.next_id);
+	if (r == CCHV_OK)
+		r = ram_add(&vm->memory, name, size, zone, &block, fault);
 	if (r < 0)
 		return r;
-	d->requested = requested;
-	virtio_mem_plan(&d->plan, zone, size, requested, d->slot, &d->qemu_id);
+	/* What a saved guest has is what it was given last. */
+	if (!vm->saved)
+		d->requested = requested;
+	virtio_mem_plan(&d->plan, block->fd, size, d->requested, d->slot, &d->qemu_id);
 	return CCHV_OK;
 }
 
@@ -173,6 +185,26 @@ static int prepare_devices(struct vm *vm, struct fault *fault)
 	if (r == CCHV_OK)
 		r = prepare_flag(vm, DEVICE_PVPANIC, "pvpanic", fault);
 	return r < 0 ? fault_wrap(fault, "Error from device manager") : CCHV_OK;
+}
+
+/* Memory devices of a snapshot are where they were. */
+static int recall_places(struct vm *vm, struct fault *fault)
+{
+	size_t count = 0;
+
+	for (struct device *d = vm->devices; d; d = d->next, count++) {
+		const struct json *entry = snapshot_state_device(vm->saved, d->id);
+
+		if (d->kind == DEVICE_MEM || d->kind == DEVICE_PMEM)
+			json_set_u64(d->plan.steps[d->plan.count - 1].arguments, "memaddr",
+			             config_u64(entry, "address"));
+	}
+	if (count != json_count(json_get(vm->saved, "devices")))
+		return fault_set(fault, 500, "The snapshot has %zu devices, its configuration %zu",
+		                 json_count(json_get(vm->saved, "devices")), count);
+	vm->names.next_id = (unsigned int)config_u64(vm->saved, "next_name");
+	vm->device_count = (unsigned int)config_u64(vm->saved, "next_device");
+	return CCHV_OK;
 }
 
 static uint64_t pmem_total(const struct vm *vm)
@@ -221,6 +253,45 @@ static int explain(struct fault *fault)
 	return fault_wrap(fault, "Error from device manager");
 }
 
+static void size_machine(struct vm *vm, struct machine_options *options)
+{
+	const char *kernel = config_string(json_get(vm->config, "payload"), "kernel");
+	const struct json *memory = json_get(vm->saved, "memory");
+
+	options->base = vm_memory_base_size(vm);
+	if (vm->saved) {
+		vm->disguise = config_bool(memory, "disguise");
+		vm->most_memory = config_u64(memory, "most");
+	} else {
+		vm->disguise = machine_needs_disguise(vm->config, options->kvm);
+		vm->most_memory = machine_most_memory(vm->config, options->base, pmem_total(vm));
+	}
+	options->disguise = vm->disguise;
+	options->most = vm->most_memory;
+	options->incoming = vm->saved != NULL;
+	/* Only a reset would need it. */
+	options->without_kernel = vm->saved && access(kernel, R_OK) < 0;
+}
+
+static int add_parts(struct vm *vm, struct argv *argv, struct fault *fault)
+{
+	cleanup_plan struct plan memory;
+	int r;
+
+	plan_init(&memory, &vm->names);
+	r = vm_memory_base(vm, &memory, fault);
+	if (r == CCHV_OK)
+		r = vm_memory_plugged(vm, &memory, fault);
+	if (r < 0)
+		return r;
+	argv_add_plan(argv, &memory);
+	for (const struct device *d = vm->devices; d; d = d->next)
+		/* QEMU refuses a saved state while it has this one: it is plugged afterwards. */
+		if (!(vm->saved && d->kind == DEVICE_VSOCK))
+			argv_add_plan(argv, &d->plan);
+	return add_serial(vm, argv, fault);
+}
+
 static int run(struct vm *vm, struct fault *fault)
 {
 	struct machine_options options = {
@@ -229,17 +300,17 @@ static int run(struct vm *vm, struct fault *fault)
 		.firmware = program_firmware(vm->program),
 		.kvm = program_has_kvm(vm->program),
 		.sandbox = vm->seccomp,
-		.pmem_size = pmem_total(vm),
 	};
 	cleanup_argv struct argv argv;
 	cleanup_free char *text = NULL;
 	int r;
 
 	argv_init(&argv);
+	size_machine(vm, &options);
 	argv_add_machine(&argv, vm->config, &options);
-	for (const struct device *d = vm->devices; d; d = d->next)
-		argv_add_plan(&argv, &d->plan);
-	r = add_serial(vm, &argv, fault);
+	r = add_parts(vm, &argv, fault);
+	if (r == CCHV_OK && vm->saved)
+		r = vm_memory_load(vm, fault);
 	if (r < 0)
 		return r;
 	/* Drivers that come up are events of ours. */
@@ -316,7 +387,7 @@ static int start(struct vm *vm, struct fault *fault)
 	if (r == CCHV_OK)
 		r = check_memory(vm->config, fault);
 	if (r == CCHV_OK)
-		r = check_payload(json_get(vm->config, "payload"), fault);
+		r = check_payload(vm, fault);
 	if (r == CCHV_OK)
 		r = open_consoles(vm, fault);
 	if (r == CCHV_OK)
@@ -330,16 +401,19 @@ static int start(struct vm *vm, struct fault *fault)
 	pci_slots_init(&vm->slots);
 	keep_slots(vm);
 	r = prepare_devices(vm, fault);
+	if (r == CCHV_OK && vm->saved)
+		r = recall_places(vm, fault);
 	if (r == CCHV_OK)
 		r = run(vm, fault);
 	if (r < 0)
 		return r;
 	for (struct device *d = vm->devices; d; d = d->next)
-		device_close_backend(d);
+		if (!(vm->saved && d->kind == DEVICE_VSOCK))
+			device_close_backend(d);
 	fd_close(&vm->console.qemu_child);
 	fd_close(&vm->serial.qemu_child);
 	vm->names.hot = 1;
-	r = set_balloon(vm, fault);
+	r = vm->saved ? CCHV_OK : set_balloon(vm, fault);
 	return r == CCHV_OK ? set_affinity(vm, fault) : r;
 }
 
@@ -358,6 +432,9 @@ void vm_stop(struct vm *vm)
 	machine_free(steal(&vm->machine));
 	while (vm->devices)
 		device_free(vm->devices);
+	door_free(steal(&vm->door));
+	ram_free(&vm->memory);
+	vm_forget_saved(vm);
 	console_close(&vm->console);
 	console_close(&vm->serial);
 	vm->paused = 0;

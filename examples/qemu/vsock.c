@@ -93,6 +93,10 @@ static void on_running(int on, int resumed, void *user_data)
 		vsock_drop_all(vs);
 	if (!resumed && vs->activated)
 		vs->activated(vs->activated_data);
+	/* The interrupts that the device which is gone was to bring the guest may have gone with it. */
+	for (int i = 0; vs->renewed && i < VHOST_USER_QUEUES; i++)
+		virtqueue_interrupt(&vs->vu.queues[i].vq);
+	vs->renewed = 0;
 	/* What was put into the queues while they stood came without a kick that we saw. */
 	vsock_receive_pump(vs);
 }
@@ -112,7 +116,8 @@ static void on_closed(const char *why, void *user_data)
 	struct vsock *vs = user_data;
 
 	log_info(vs->log, "vsock: %s", why);
-	vsock_drop_all(vs);
+	if (!vs->held)
+		vsock_drop_all(vs);
 }
 
 static const struct vhost_user_ops ops = {
@@ -193,6 +198,52 @@ int vsock_reset(struct vsock *vsock, cchv_error **err)
 	vsock_host_close(vsock);
 	vhost_user_forget(&vsock->vu);
 	return vsock_host_listen(vsock, err);
+}
+
+void vsock_hold(struct vsock *vsock, struct vsock_places *ret_places)
+{
+	vsock->held = 1;
+	ret_places->receive = vsock->vu.queues[VSOCK_QUEUE_RX].base;
+	ret_places->transmit = vsock->vu.queues[VSOCK_QUEUE_TX].base;
+}
+
+int vsock_renew(struct vsock *vsock, const struct vsock_places *places, cchv_error **err)
+{
+	uint16_t bases[VHOST_USER_QUEUES];
+	int r;
+
+	vhost_user_release(&vsock->vu);
+	fd_close(&vsock->frontend_fd);
+	r = open_channel(vsock, err);
+	vsock->held = 0;
+	if (r < 0 || !places)
+		return r;
+	bases[VSOCK_QUEUE_RX] = places->receive;
+	bases[VSOCK_QUEUE_TX] = places->transmit;
+	vhost_user_carry(&vsock->vu, bases);
+	vsock->renewed = 1;
+	return CCHV_OK;
+}
+
+size_t vsock_list(const struct vsock *vsock, uint32_t (*ports)[2], size_t max)
+{
+	return vsock_table_list(vsock, ports, max);
+}
+
+int vsock_forget(struct vsock *vsock, uint32_t guest_port, uint32_t host_port)
+{
+	struct vsock_conn *conn;
+
+	if (vsock_table_find(vsock, guest_port, host_port))
+		return CCHV_ERR_EXISTS;
+	if (vsock->conn_count >= VSOCK_CONNECTIONS_MAX)
+		return CCHV_ERR_LIMIT;
+	conn = vsock_conn_new(vsock, guest_port, host_port, -1, VSOCK_STATE_DEAD);
+	if (!conn)
+		return CCHV_ERR_NOMEM;
+	conn->pending = VSOCK_PENDING_RESET;
+	vsock_conn_settle(conn);
+	return CCHV_OK;
 }
 
 void vsock_free(struct vsock *vsock)

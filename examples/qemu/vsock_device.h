@@ -115,6 +115,8 @@ struct vsock {
 	struct vhost_user vu;
 	int frontend_fd;
 	int running;                          /* the queues can be used */
+	int held;                             /* the front end is going to be another */
+	int renewed;                          /* it is, and has not started yet */
 	int told_lie, told_full;              /* these lines are in the log already */
 
 	int listen_fd;
@@ -148,6 +150,8 @@ int vsock_table_new(struct vsock *vs);
 struct vsock_conn *vsock_table_find(const struct vsock *vs, uint32_t guest_port, uint32_t host_port);
 void vsock_table_insert(struct vsock *vs, struct vsock_conn *conn);
 struct vsock_conn *vsock_table_any(const struct vsock *vs);
+/* Their ports, at most max; how many there are. */
+size_t vsock_table_list(const struct vsock *vs, uint32_t (*ports)[2], size_t max);
 
 /* vsock_host.c */
 int vsock_host_listen(struct vsock *vs, cchv_error **err);

@@ -45,3 +45,19 @@ struct vsock_conn *vsock_table_any(const struct vsock *vs)
 			return LIST_FIRST(&vs->table[i]);
 	return NULL;
 }
+
+size_t vsock_table_list(const struct vsock *vs, uint32_t (*ports)[2], size_t max)
+{
+	struct vsock_conn *conn;
+	size_t n = 0;
+
+	for (unsigned int i = 0; i < BUCKETS; i++)
+		LIST_FOREACH(conn, &vs->table[i], table_link) {
+			if (n < max) {
+				ports[n][0] = conn->guest_port;
+				ports[n][1] = conn->host_port;
+			}
+			n++;
+		}
+	return n;
+}

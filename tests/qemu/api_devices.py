@@ -117,8 +117,9 @@ def case_wrong_states():
     check_error(vm.call("PUT", "vm.boot"), 500, "VM is already created")
     check_error(vm.call("PUT", "vm.create", vm.config()), 500, "VM is already created")
     check_error(vm.call("PUT", "vm.resume"), 500, "Invalid transition")
-    if not REAL:
-        check_error(vm.call("PUT", "vm.snapshot", {"destination_url": "file:///x"}), 500, "unsupported")
+    check_error(vm.call("PUT", "vm.snapshot", {"destination_url": "file:///x"}), 500,
+                "Trying to snapshot while VM is running")
+    check_error(vm.call("PUT", "vm.restore", {"source_url": "file:///x"}), 500, "VM is already created")
     check_error(vm.call("PUT", "vm.add-vsock", {"cid": 4, "socket": "w"}), 500, "Too many virtio-vsock devices")
 
 

@@ -2,6 +2,7 @@
 /* From configurations to QEMU's words: what a device becomes at start and in a running QEMU. */
 #include "examples/qemu/argv.h"
 #include "examples/qemu/config.h"
+#include "examples/qemu/config_check.h"
 #include "examples/qemu/device_plan.h"
 #include "test.h"
 
@@ -253,6 +254,9 @@ static void build(struct argv *argv, const char *text, int kvm)
 	cleanup_json struct json *vm = normalize(CONFIG_VM, text);
 	struct machine_options options = { .program = "/q", .cpu = "max", .kvm = kvm, .sandbox = 1, .firmware = "/f" };
 
+	options.base = config_base_memory(vm);
+	options.most = machine_most_memory(vm, options.base, 0);
+	options.disguise = machine_needs_disguise(vm, kvm);
 	argv_init(argv);
 	argv_add_machine(argv, vm, &options);
 	CHECK(!argv->failed);
@@ -276,8 +280,8 @@ TEST(machine)
 	CHECK_CONTAINS(value_of(&argv, "-action"), "panic=none");
 	CHECK_CONTAINS(value_of(&argv, "-sandbox"), "spawn=deny");
 	CHECK_CONTAINS(value_of(&argv, "-M"), "vmport=off");
-	CHECK_CONTAINS(value_of(&argv, "-object"), "memory-backend-memfd");
-	CHECK_CONTAINS(value_of(&argv, "-object"), "\"size\":134217728");
+	CHECK_CONTAINS(value_of(&argv, "-M"), "memory-backend=ram0");
+	CHECK(!value_of(&argv, "-incoming"));
 	/* 128 MiB, 8 GiB of virtio-mem, 64 of pmem, one to align. */
 	CHECK(has_pair(&argv, "-m", "size=131072k,slots=0,maxmem=76677120k"));
 }
@@ -305,6 +309,47 @@ TEST(machine_with_dimms)
 	build(&argv, "{\"payload\":{\"kernel\":\"/k\"},\"memory\":{\"size\":268435456,"
 	      "\"hotplug_size\":1073741824}}", 0);
 	CHECK_CONTAINS(value_of(&argv, "-m"), "slots=8");
+}
+
+TEST(machine_of_a_snapshot)
+{
+	cleanup_json struct json *vm = normalize(CONFIG_VM, "{\"payload\":{\"kernel\":\"/k\"}}");
+	struct machine_options options = {
+		.program = "/q", .cpu = "max", .base = 1 << 20, .most = 3 << 20, .disguise = 1, .incoming = 1,
+		.without_kernel = 1,
+	};
+	cleanup_argv struct argv argv;
+
+	argv_init(&argv);
+	argv_add_machine(&argv, vm, &options);
+	/* As it was when it was saved, whatever the configuration would make of it today. */
+	CHECK(has_pair(&argv, "-m", "size=1024k,slots=0,maxmem=3072k"));
+	CHECK(has_pair(&argv, "-cpu", "max,-hypervisor"));
+	CHECK(has_pair(&argv, "-incoming", "defer"));
+	CHECK(!value_of(&argv, "-kernel"));
+	/* It stands still when it has its state. */
+	CHECK(has_pair(&argv, "defer", "-S"));
+}
+
+TEST(memory_back_ends)
+{
+	cleanup_json struct json *zone = normalize(CONFIG_VM, "{}"), *memory = NULL;
+	struct plan_names names = { .next_fd = 10 };
+	cleanup_plan struct plan plan;
+	struct plan_id id;
+
+	memory = memory_backend("ram0", "/a,b", 4096, json_get(zone, "memory"));
+	CHECK_STR(config_string(memory, "mem-path"), "/a,b");
+	CHECK(config_bool(memory, "share"));
+	CHECK_INT(config_u64(memory, "size"), 4096);
+	CHECK(!config_has(memory, "prealloc"));
+	plan_init(&plan, &names);
+	virtio_mem_plan(&plan, 77, 1 << 20, 4096, 9, &id);
+	CHECK_STR(plan.steps[0].id, "d0m");
+	CHECK_STR(config_string(plan.steps[0].arguments, "mem-path"), "/proc/self/fd/10");
+	CHECK_INT(plan.fds[0].fd, 77);
+	CHECK_STR(config_string(plan.steps[1].arguments, "memdev"), "d0m");
+	CHECK_INT(config_u64(plan.steps[1].arguments, "requested-size"), 4096);
 }
 
 TEST(no_memory)

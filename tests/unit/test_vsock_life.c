@@ -217,6 +217,98 @@ TEST(a_reset_of_a_guest_that_never_spoke_is_an_activation_too)
 	tear_down();
 }
 
+/* Another front end, which knows nothing, for the same guest, which notices nothing. */
+static void change_front_end(struct vsock *to, const struct vsock_places *places)
+{
+	uint64_t features = 1ull << VIRTIO_RING_F_EVENT_IDX | 1ull << VIRTIO_RING_F_INDIRECT_DESC;
+
+	close(guest.channel);
+	guest.acknowledges = 0;
+	fake_settle(&guest);
+	CHECK_INT(vsock_renew(to, places, NULL), 0);
+	CHECK_INT(vsock_take_frontend_fd(to, &guest.channel), 0);
+	fake_negotiate(&guest, features);
+	fake_share_memory(&guest);
+}
+
+TEST(a_snapshot_leaves_connections_as_they_are)
+{
+	struct vsock_places places;
+	uint32_t host, ports[2][2];
+	uint64_t count;
+	int fd;
+
+	set_up();
+	fd = fake_open(&guest, path, GUEST, &host);
+	fake_send(&guest, OP(RW), GUEST, host, "before", 6, 0);
+	fake_expect_text(&guest, fd, "before");
+	fake_stop(&guest, &rx, &tx);
+	CHECK_INT(vsock_list(device, ports, 2), 1);
+	CHECK_INT(ports[0][0], GUEST);
+	CHECK_INT(ports[0][1], host);
+	vsock_hold(device, &places);
+	CHECK_INT(places.receive, rx);
+	CHECK_INT(places.transmit, tx);
+	CHECK_INT(send(fd, "meanwhile", 9, 0), 9);
+	change_front_end(device, &places);
+	CHECK_INT(vsock_list(device, ports, 2), 1);
+	while (read(guest.rings[0].call, &count, 8) == 8 || read(guest.rings[1].call, &count, 8) == 8)
+		;
+	fake_start(&guest, 0, 0);
+	CHECK_INT(activations, 1);
+	/* An interrupt that was lost with the old front end is not missed. */
+	CHECK_INT(read(guest.rings[FAKE_TX].call, &count, 8), 8);
+	fake_expect(&guest, OP(RW), host, GUEST);
+	fake_send(&guest, OP(RW), GUEST, host, "alive", 5, 0);
+	fake_expect_text(&guest, fd, "alive");
+	/* A pause after it is one like any other. */
+	fake_stop(&guest, &rx, &tx);
+	fake_start(&guest, rx, tx);
+	CHECK_INT(activations, 1);
+	fake_send(&guest, OP(RW), GUEST, host, "again", 5, 0);
+	fake_expect_text(&guest, fd, "again");
+	/* And a driver that starts anew starts at the beginning. */
+	fake_stop(&guest, &rx, &tx);
+	vsock_hold(device, &places);
+	change_front_end(device, NULL);
+	fake_clear_rings(&guest);
+	fake_start(&guest, 0, 0);
+	CHECK_INT(activations, 2);
+	fake_expect_text(&guest, fd, "");
+	close(fd);
+	tear_down();
+}
+
+TEST(a_restored_guest_is_told_that_its_connections_are_no_more)
+{
+	struct vsock_places places;
+	struct vsock *clone;
+	char other[160];
+	uint32_t host;
+	int fd, unused;
+
+	set_up();
+	fd = fake_open(&guest, path, GUEST, &host);
+	fake_stop(&guest, &rx, &tx);
+	vsock_hold(device, &places);
+	snprintf(other, sizeof(other), "%s.2", path);
+	CHECK_INT(vsock_new(loop, other, 3, &sink, &clone, NULL), 0);
+	CHECK_INT(vsock_take_frontend_fd(clone, &unused), 0);
+	close(unused);
+	change_front_end(clone, &places);
+	CHECK_INT(vsock_forget(clone, GUEST, host), 0);
+	CHECK_INT(vsock_forget(clone, GUEST, host), CCHV_ERR_EXISTS);
+	fake_start(&guest, 0, 0);
+	fake_expect(&guest, OP(RST), host, GUEST);
+	fake_expect_silence(&guest);
+	close(fd);
+	fd = fake_open(&guest, other, GUEST, &host);
+	close(fd);
+	vsock_free(clone);
+	CHECK_INT(access(other, F_OK), -1);
+	tear_down();
+}
+
 TEST(memory_may_be_plugged_and_unplugged_while_data_flows)
 {
 	struct vhost_user_mem_reg reg = { .region = { 1ull << 32, 1 << 20, 1ull << 40, 0 } };
