@@ -222,6 +222,4 @@ void pod_ended(struct pod *pod, uint64_t time_ns)
 		pod->stoppers = call->next;
 		call_answer(call, NULL);
 	}
-	if (pod->shutdown_call)
-		server_end_for(pod->server, &pod->shutdown_call);
 }

@@ -143,9 +143,11 @@ static void make_settings(struct op *op)
 	int r;
 
 	if (c->is_first) {
-		struct size size = sizing_of(op->task->host->spec, op->server->sandbox->is_pod, &c->making.config);
+		yajl_val spec = op->task->host->spec;
+		const char *cgroup = spec_tree_string(spec_tree_get(spec, "linux"), "cgroupsPath");
+		struct size size = sizing_of(spec, op->server->sandbox->is_pod, &c->making.config);
 
-		vm_making_configure(&c->making, op, &size, op->server->sandbox->is_pod);
+		vm_making_configure(&c->making, op, &size, cgroup, op->server->sandbox->is_pod);
 	}
 	if (op->code)
 		return;

@@ -131,13 +131,14 @@ void rpc_pod_shutdown(struct server *server, struct call *call, struct request *
 		call_fail(call, CODE_NOT_FOUND, "sandbox %s: not found", request->id);
 		return;
 	}
-	if (!pod_is_alive(pod)) {
+	if (!pod) {
 		server_end_for(server, &call);
 		return;
 	}
 	call->next = NULL;
 	pod->shutdown_call = call;
 	pod_stop(pod);
+	server_look(server);
 }
 
 static void run_metrics(struct op *op)

@@ -68,9 +68,11 @@ static void configure(struct op *op, struct starting *s)
 	const struct pod_config *config = &s->pod->config;
 	struct size size = sizing_of_limits(config->memory_limit, config->cpu_quota, config->cpu_period,
 					    &s->making.config);
+	char *cgroup = cgroup_path_text(config->cgroup_parent, s->pod->id);
 	int r;
 
-	vm_making_configure(&s->making, op, &size, 1);
+	vm_making_configure(&s->making, op, &size, cgroup, 1);
+	free(cgroup);
 	if (op->code)
 		return;
 	r = cchv_vm_config_set_hostname(s->making.vm_config, config->hostname);

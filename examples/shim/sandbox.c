@@ -308,8 +308,14 @@ void sandbox_task_ended(struct sandbox *sandbox, struct task *task)
 		begin_end(sandbox, task);
 }
 
+void sandbox_forget(struct sandbox *sandbox)
+{
+	if (sandbox->state == SANDBOX_GONE)
+		forget_vm(sandbox);
+}
+
 void sandbox_look(struct sandbox *sandbox)
 {
-	if (sandbox->state == SANDBOX_GONE && !sandbox->server->tasks && !jobs_count(sandbox->server->jobs))
-		forget_vm(sandbox);
+	if (!sandbox->server->tasks && !jobs_count(sandbox->server->jobs))
+		sandbox_forget(sandbox);
 }

@@ -61,7 +61,9 @@ void sandbox_kill(struct sandbox *sandbox);
 int sandbox_update_net(struct sandbox *sandbox, int timeout_ms, char **ret_error);
 /* Take what has happened in the VM. */
 void sandbox_take_events(struct sandbox *sandbox);
-/* Give the VM's directory back, once nobody uses it. */
+/* Give back what is left of a VM that has ended: its directory, its cgroup. Nothing may be under way. */
+void sandbox_forget(struct sandbox *sandbox);
+/* The same, once nobody uses it. */
 void sandbox_look(struct sandbox *sandbox);
 
 #endif

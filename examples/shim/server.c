@@ -159,12 +159,24 @@ void server_end_for(struct server *server, struct call **call)
 	server_end(server);
 }
 
+/* The pod has ended, and nobody works on anything of it any more. */
+static void finish_shutdown(struct server *server)
+{
+	struct pod *pod = server->pod;
+
+	if (!pod || !pod->shutdown_call || pod_is_alive(pod) || jobs_count(server->jobs))
+		return;
+	sandbox_forget(server->sandbox);
+	server_end_for(server, &pod->shutdown_call);
+}
+
 void server_look(struct server *server)
 {
 	/* The last containers of a pod went while the VM ran on, and no sandbox keeps it. */
 	if (!server->tasks && !pod_is_alive(server->pod) && server->sandbox->state == SANDBOX_UP)
 		sandbox_end(server->sandbox);
 	sandbox_look(server->sandbox);
+	finish_shutdown(server);
 	if (server->ending)
 		try_to_leave(server);
 	else if (!server->tasks && !server->pod && !server->connections && !server->lonely.loop)

@@ -17,21 +17,26 @@
 
 #define FILE_MAX (1U << 20)
 
+enum kind { TEXT, NUMBER, STYLE };
+
 static const struct {
 	const char *key;
-	int is_number;
+	enum kind kind;
 	size_t offset;
 } keys[] = {
-	{ "runtime_dir", 0, offsetof(struct shim_config, runtime_dir) },
-	{ "state_dir", 0, offsetof(struct shim_config, state_dir) },
-	{ "vmm", 0, offsetof(struct shim_config, vmm) },
-	{ "kernel", 0, offsetof(struct shim_config, kernel) },
-	{ "initramfs", 0, offsetof(struct shim_config, initramfs) },
-	{ "cmdline", 0, offsetof(struct shim_config, cmdline) },
-	{ "rootfs", 0, offsetof(struct shim_config, rootfs) },
-	{ "memory_mib", 1, offsetof(struct shim_config, memory_mib) },
-	{ "vcpus", 1, offsetof(struct shim_config, vcpus) },
-	{ "scratch_mib", 1, offsetof(struct shim_config, scratch_mib) },
+	{ "runtime_dir", TEXT, offsetof(struct shim_config, runtime_dir) },
+	{ "state_dir", TEXT, offsetof(struct shim_config, state_dir) },
+	{ "vmm", TEXT, offsetof(struct shim_config, vmm) },
+	{ "kernel", TEXT, offsetof(struct shim_config, kernel) },
+	{ "initramfs", TEXT, offsetof(struct shim_config, initramfs) },
+	{ "cmdline", TEXT, offsetof(struct shim_config, cmdline) },
+	{ "rootfs", TEXT, offsetof(struct shim_config, rootfs) },
+	{ "memory_mib", NUMBER, offsetof(struct shim_config, memory_mib) },
+	{ "vcpus", NUMBER, offsetof(struct shim_config, vcpus) },
+	{ "scratch_mib", NUMBER, offsetof(struct shim_config, scratch_mib) },
+	{ "systemd_cgroup", STYLE, offsetof(struct shim_config, systemd_cgroup) },
+	/* As the runtime's options of the daemon have it. */
+	{ "SystemdCgroup", STYLE, offsetof(struct shim_config, systemd_cgroup) },
 };
 
 struct place {
@@ -94,6 +99,23 @@ static int set_number(const struct place *place, char *value, uint64_t *where)
 	return 0;
 }
 
+/* A boolean; where nobody says it, it is neither. */
+static int set_style(const struct place *place, char *value, enum cgroup_style *where)
+{
+	char *comment = strchr(value, '#');
+
+	if (comment)
+		*comment = '\0';
+	value = trim(value);
+	if (strcmp(value, "true") == 0)
+		*where = CGROUP_SYSTEMD;
+	else if (strcmp(value, "false") == 0)
+		*where = CGROUP_PLAIN;
+	else
+		return wrong(place, "neither true nor false");
+	return 0;
+}
+
 static int set_text(const struct place *place, char *value, char **where)
 {
 	char *text = unquote(value), *copy;
@@ -125,9 +147,13 @@ static int parse_line(const struct place *place, char *line, int is_ours, struct
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
 		void *where = (char *)config + keys[i].offset;
 
-		if (strcmp(keys[i].key, key) == 0)
-			return keys[i].is_number ? set_number(place, value, where)
-						 : set_text(place, value, where);
+		if (strcmp(keys[i].key, key) != 0)
+			continue;
+		switch (keys[i].kind) {
+		case NUMBER: return set_number(place, value, where);
+		case STYLE: return set_style(place, value, where);
+		default: return set_text(place, value, where);
+		}
 	}
 	return is_ours ? wrong(place, "unknown key") : 0;
 }
@@ -185,10 +211,23 @@ static int read_options(struct wire_view view, char **path, char **body)
 	return r;
 }
 
+/* containerd.runc.v1.Options, which some clients send to every runtime. systemd_cgroup: there, it is true. */
+static int read_runc_options(struct wire_view view, struct shim_config *config)
+{
+	struct wire_field field;
+	int r;
+
+	while ((r = wire_next(&view, &field)) > 0)
+		if (field.number == 9 && field.value)
+			config->systemd_cgroup = CGROUP_SYSTEMD;
+	return r;
+}
+
 int shim_config_read(struct wire_view options, struct shim_config *ret, char **ret_error)
 {
 	struct shim_config config = { 0 };
 	char *path = NULL, *body = NULL;
+	struct wire_view runc = { 0 };
 	struct wire_any any;
 	int r = 0;
 
@@ -196,11 +235,15 @@ int shim_config_read(struct wire_view options, struct shim_config *ret, char **r
 	    (strcmp(wire_any_name(&any), "runtimeoptions.v1.Options") == 0 &&
 	     read_options(any.value, &path, &body) < 0))
 		r = fault_set(ret_error, CCHV_ERR_INVALID, "the runtime's options are malformed");
+	if (r == 0 && strcmp(wire_any_name(&any), "containerd.runc.v1.Options") == 0)
+		runc = any.value;
 	wire_any_free(&any);
 	if (r == 0)
 		r = read_file(path && *path ? path : SHIM_CONFIG_PATH, path && *path, &config, ret_error);
 	if (r == 0 && body && *body && !(path && *path))
 		r = shim_config_parse(body, "options", 0, &config, ret_error);
+	if (r == 0 && runc.len && read_runc_options(runc, &config) < 0)
+		r = fault_set(ret_error, CCHV_ERR_INVALID, "the runtime's options are malformed");
 	free(path);
 	free(body);
 	if (r < 0)

@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include "cgroup_path.h"
 #include "wire.h"
 
 #define SHIM_CONFIG_PATH "/etc/cchv/config.toml"
@@ -12,6 +13,7 @@
 struct shim_config {
 	char *runtime_dir, *state_dir, *vmm, *kernel, *initramfs, *cmdline, *rootfs; /* NULL: the default */
 	uint64_t memory_mib, vcpus, scratch_mib;                                     /* 0: the default */
+	enum cgroup_style systemd_cgroup;
 };
 
 /* options: the runtime's options, an Any, or empty. 0, or CCHV_ERR_* and *ret_error, one line with file and

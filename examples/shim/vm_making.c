@@ -78,7 +78,25 @@ static int configure(struct vm_making *making, int is_pod)
 	return r;
 }
 
-void vm_making_configure(struct vm_making *making, struct op *op, const struct size *size, int is_pod)
+/* The VMM and its helpers are counted there, with what the library limits them to. */
+static void set_cgroup(struct vm_making *making, struct op *op, const char *text)
+{
+	char *path = NULL, *error = NULL;
+	int r = cgroup_path_of(text, making->config.systemd_cgroup, &path, &error);
+
+	if (r < 0) {
+		op_fail_text(op, r, error);
+		return;
+	}
+	if (path)
+		r = cchv_vm_config_set_cgroup(making->vm_config, path);
+	if (r < 0)
+		op_fail_library(op, r, NULL, "linux.cgroupsPath '%s'", text);
+	free(path);
+}
+
+void vm_making_configure(struct vm_making *making, struct op *op, const struct size *size, const char *cgroup,
+			 int is_pod)
 {
 	int r = cchv_vm_config_new(&making->vm_config);
 
@@ -87,6 +105,8 @@ void vm_making_configure(struct vm_making *making, struct op *op, const struct s
 		r = configure(making, is_pod);
 	if (r < 0)
 		op_fail_library(op, r, NULL, "settings of the VM");
+	else
+		set_cgroup(making, op, cgroup);
 }
 
 void vm_making_add_net(struct vm_making *making, struct op *op, int netns_fd)

@@ -33,7 +33,9 @@ char *vm_making_id(const char *id);
 
 /* Settings and context. options: the runtime's, an Any, or empty. */
 void vm_making_open(struct vm_making *making, struct op *op, struct wire_view options);
-void vm_making_configure(struct vm_making *making, struct op *op, const struct size *size, int is_pod);
+/* cgroup: as linux.cgroupsPath has it; NULL: none. */
+void vm_making_configure(struct vm_making *making, struct op *op, const struct size *size, const char *cgroup,
+			 int is_pod);
 void vm_making_add_net(struct vm_making *making, struct op *op, int netns_fd);
 /* Until it is booted a request to "cancel" kills it. */
 int vm_making_create(struct vm_making *making, struct cancel *cancel, cchv_error **error);

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import threading
 import time
+import unittest
 
 import proto
 import shim
@@ -315,6 +316,21 @@ class Members(Case):
         task.kill()
         task.delete()
         self.finish(sandbox)
+
+    @unittest.skipUnless(os.access("/sys/fs/cgroup/memory", os.W_OK) or os.path.exists("/sys/fs/cgroup/cgroup.procs"), "no cgroups")
+    def test_cgroup_of_the_pod(self):
+        """The VM's processes are in the pod's cgroup on this host, and it is gone when ShutdownSandbox is answered."""
+        tree = "/sys/fs/cgroup" if os.path.exists("/sys/fs/cgroup/cgroup.procs") else "/sys/fs/cgroup/memory"
+        stem = f"cchvtest{os.getpid()}"
+        for parent, path in ((f"/{stem}/podx", f"/{stem}/podx/"), (f"/{stem}.slice/{stem}-podx.slice",
+                                                                     f"/{stem}.slice/{stem}-podx.slice/cchv-")):
+            sandbox = self.started(f"pod{len(parent)}", proto.encode((8, proto.encode((1, parent)))))
+            directory = tree + path + sandbox.id + (".scope" if parent.endswith(".slice") else "")
+            with open(directory + "/cgroup.procs", encoding="utf-8") as f:
+                self.assertTrue(f.read().split(), "no process in it")
+            sandbox.shutdown()
+            self.assertFalse(os.path.exists(tree + "/" + stem) or os.path.exists(f"{tree}/{stem}.slice"))
+            self.delete(sandbox.id, sandbox.bundle)
 
     def test_a_pod_that_says_nothing(self):
         self.record()

@@ -163,6 +163,93 @@ TEST(sizes)
 	CHECK(s.memory_bytes == 5000000 && s.vcpus == 1);
 }
 
+/* ---- cgroups ---- */
+
+static void check_cgroup(const char *text, enum cgroup_style style, const char *expected)
+{
+	char *path = NULL, *error = NULL;
+
+	CHECK_INT(cgroup_path_of(text, style, &path, &error), 0);
+	if (expected)
+		CHECK_STR(path, expected);
+	else
+		CHECK(!path);
+	free(path);
+	free(error);
+}
+
+TEST(cgroup_paths)
+{
+	static const char *const wrong[] = { "/a/../../b", "..", "a/..", "a:b:c", "x/y.slice:a:b", "a--b.slice:a:b",
+					     "-a.slice:a:b", "a-.slice:a:b", "a.slice:p:", "a.slice:p:n/m",
+					     "a.slice:p/q:n", "a\nb" };
+	char *path, *error = NULL;
+
+	check_cgroup(NULL, CGROUP_BY_FORM, NULL);
+	check_cgroup("", CGROUP_BY_FORM, NULL);
+	check_cgroup("/", CGROUP_BY_FORM, NULL);
+	check_cgroup("/default/c1", CGROUP_BY_FORM, "/default/c1");
+	check_cgroup("default/c1", CGROUP_SYSTEMD, "/default/c1");
+	check_cgroup("/a..b/c", CGROUP_BY_FORM, "/a..b/c");
+	check_cgroup("kubepods-burstable-pod12_3.slice:cri-containerd:c1", CGROUP_BY_FORM,
+		     "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod12_3.slice/"
+		     "cri-containerd-c1.scope");
+	check_cgroup("system.slice:docker:c1", CGROUP_SYSTEMD, "/system.slice/docker-c1.scope");
+	check_cgroup("system.slice:docker:c1", CGROUP_PLAIN, "/system.slice:docker:c1");
+	check_cgroup(":docker:c1", CGROUP_BY_FORM, "/system.slice/docker-c1.scope");
+	check_cgroup("-.slice::c1", CGROUP_BY_FORM, "/c1.scope");
+	check_cgroup("a.slice:p:b.slice", CGROUP_BY_FORM, "/a.slice/b.slice");
+	check_cgroup("/a:b:c", CGROUP_BY_FORM, "/a:b:c");
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		CHECK_INT(cgroup_path_of(wrong[i], CGROUP_SYSTEMD, &path, &error), CCHV_ERR_INVALID);
+		CHECK_CONTAINS(error, "linux.cgroupsPath '");
+		free(error);
+		error = NULL;
+	}
+	path = cgroup_path_text("/kubepods/podx", "id");
+	CHECK_STR(path, "/kubepods/podx/id");
+	free(path);
+	path = cgroup_path_text("/kubepods.slice/kubepods-podx.slice", "id");
+	CHECK_STR(path, "kubepods-podx.slice:cchv:id");
+	free(path);
+	CHECK(!cgroup_path_text(NULL, "id") && !cgroup_path_text("", "id"));
+}
+
+/* Said in config.toml, in the options' text, in the options of another runtime. */
+TEST(systemd_cgroup)
+{
+	struct wire any = { 0 }, options = { 0 };
+	struct shim_config c = { 0 };
+	char *error = NULL, path[200];
+
+	CHECK_INT(parse_config("systemd_cgroup = true # yes\n", 1, &c, &error), 0);
+	CHECK(c.systemd_cgroup == CGROUP_SYSTEMD);
+	CHECK_INT(parse_config("SystemdCgroup = false\n", 0, &c, &error), 0);
+	CHECK(c.systemd_cgroup == CGROUP_PLAIN);
+	CHECK_INT(parse_config("x = 1\n", 0, &c, &error), 0);
+	CHECK(c.systemd_cgroup == CGROUP_BY_FORM);
+	CHECK_INT(parse_config("systemd_cgroup = 1\n", 1, &c, &error), CCHV_ERR_INVALID);
+	CHECK_CONTAINS(error, "neither true nor false");
+	free(error);
+	error = NULL;
+	CHECK_INT(bundle_write(test_dir(), "none.toml", "vcpus = 5\n", 10), 0);
+	snprintf(path, sizeof(path), "%s/none.toml", test_dir());
+	wire_put_uint(&options, 9, 1);
+	wire_put_string(&any, 1, "type.googleapis.com/containerd.runc.v1.Options");
+	wire_put_message(&any, 2, &options);
+	CHECK_INT(shim_config_read(wire_view_of(any.data, any.len), &c, &error), 0);
+	CHECK(c.systemd_cgroup == CGROUP_SYSTEMD);
+	shim_config_free(&c);
+	wire_free(&any);
+	wire_put_string(&options, 3, "[x]\nSystemdCgroup = true\n");
+	wire_put_string(&any, 1, "runtimeoptions.v1.Options");
+	wire_put_message(&any, 2, &options);
+	CHECK_INT(shim_config_read(wire_view_of(any.data, any.len), &c, &error), 0);
+	CHECK(c.systemd_cgroup == CGROUP_SYSTEMD);
+	shim_config_free(&c);
+	wire_free(&any);
+}
+
 /* ---- the guest's specification ---- */
 
 static const char *find(int pid, void *data)

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a VM may take of this host, and what a container may take of its VM."""
+import json
+import os
+import subprocess
+import unittest
+
+import proto
+import shim
+
+ROOT = "/sys/fs/cgroup"
+V2 = os.path.exists(ROOT + "/cgroup.controllers")
+# Where the VM's processes are seen: on a host with cgroup v1, in each controller's tree.
+TREES = [ROOT] if V2 else [os.path.join(ROOT, name) for name in ("memory", "pids", "cpu") if os.path.isdir(os.path.join(ROOT, name))]
+
+
+class Cgroups(shim.Case):
+    def vmm_pid(self):
+        run = os.path.join(self.directory, "run")
+        with open(os.path.join(run, os.listdir(run)[0], "vm.json"), encoding="utf-8") as f:
+            return json.load(f)["vmm"]["pid"]
+
+    @staticmethod
+    def procs(directory):
+        with open(os.path.join(directory, "cgroup.procs"), encoding="utf-8") as f:
+            return [int(line) for line in f]
+
+    def check(self, id, text, path, trees=None, **spec):
+        trees = TREES if trees is None else trees
+        task = self.running(id, linux={"cgroupsPath": text}, **spec)
+        for tree in trees:
+            self.assertIn(self.vmm_pid(), self.procs(tree + path), tree)
+        if os.path.exists(trees[0] + path + "/memory.limit_in_bytes") or os.path.exists(trees[0] + path + "/memory.max"):
+            name = "memory.max" if os.path.exists(trees[0] + path + "/memory.max") else "memory.limit_in_bytes"
+            with open(trees[0] + path + "/" + name, encoding="utf-8") as f:
+                limit = int(f.read())
+            # The VM's memory, and what its VMM needs besides: never the machine's, never none.
+            self.assertGreater(limit, 64 << 20)
+            self.assertLess(limit, 1 << 30)
+        self.end(task)
+        for tree in trees:
+            self.assertFalse(os.path.exists(tree + path), "it goes with the container")
+        return task
+
+    @unittest.skipUnless(os.access(TREES[0] if TREES else "/nothing", os.W_OK) and os.geteuid() == 0, "no cgroups to write to")
+    def test_path(self):
+        # Of letters that a slice may be made of.
+        name = "cchvtest" + str(os.getpid())
+        self.check("p", f"/{name}/p", f"/{name}/p")
+        slice = f"{name}-a.slice"
+        self.check("p2", f"{slice}:cchv:p2", self.expanded(slice, "cchv-p2.scope"))
+
+    @staticmethod
+    def expanded(slice, unit):
+        stem, path = slice[:-len(".slice")], ""
+        parts = stem.split("-")
+        for i in range(len(parts)):
+            path += "/" + "-".join(parts[:i + 1]) + ".slice"
+        return path + "/" + unit
+
+    @unittest.skipUnless(os.access(TREES[0] if TREES else "/nothing", os.W_OK) and os.geteuid() == 0, "no cgroups to write to")
+    def test_literally(self):
+        with open(self.config, "a", encoding="utf-8") as f:
+            f.write("systemd_cgroup = false\n")
+        name = os.path.basename(self.directory)
+        self.check("l", f"{name}.slice:a:l", f"/{name}.slice:a:l")
+
+    def test_wrong(self):
+        task = self.task("w", linux={"cgroupsPath": "/a/../../../etc"})
+        with self.refused(3, "linux.cgroupsPath '/a/../../../etc'"):
+            task.create(task.bundle, rootfs=self.rootfs(), options=self.options())
+        task.shutdown()
+
+
+class UnifiedCgroups(Cgroups):
+    """The same on a host with cgroup v2 alone: the shim lives in a mount namespace that looks like one."""
+
+    def setUp(self):
+        super().setUp()
+        self.mounts = subprocess.Popen(["unshare", "--mount", "sh", "-c", "mount -t cgroup2 none /sys/fs/cgroup && echo ready && "
+                                        "exec sleep 1000"], stdout=subprocess.PIPE)
+        if self.mounts.stdout.readline() != b"ready\n":
+            self.mounts.wait()
+            self.skipTest("no cgroup v2 can be mounted here")
+        self.tree = f"/proc/{self.mounts.pid}/root/sys/fs/cgroup"
+
+    def tearDown(self):
+        self.mounts.kill()
+        self.mounts.wait()
+        self.mounts.stdout.close()
+        super().tearDown()
+
+    def run_program(self, *words, cwd="/", input=b"", timeout=shim.PATIENCE):
+        return subprocess.run(["nsenter", f"--mount=/proc/{self.mounts.pid}/ns/mnt", f"--wd={cwd}", shim.PROGRAM, *words], input=input,
+                              capture_output=True, env=self.environment, timeout=timeout, check=False)
+
+    def check(self, id, text, path, trees=None, **spec):
+        return super().check(id, text, path, [self.tree], **spec)
+
+    def test_stats(self):
+        """The metrics are of the kind that this host's daemon reads."""
+        task = self.running("st")
+        reply = proto.Message(proto.decode(task.call("Stats"))[1][-1], url=1, value=2)
+        self.assertEqual(reply.text("url"), "io.containerd.cgroups.v2.Metrics")
+        metrics = proto.decode(reply.raw("value"))
+        memory = proto.decode(metrics[4][-1])
+        self.assertEqual((proto.decode(metrics[1][-1])[1], proto.decode(metrics[2][-1])[1]), ([3], [5000]))
+        self.assertEqual((memory[32], memory[33], memory[13]), ([1 << 20], [64 << 20], [4096]))
+        self.end(task)
+
+
+if __name__ == "__main__":
+    shim.main()
