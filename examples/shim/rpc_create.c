@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "annotations.h"
 #include "events.h"
 #include "guest_spec.h"
 #include "log.h"
@@ -35,6 +36,7 @@ struct create {
 	int is_first;
 	struct wire options; /* a copy */
 	struct vm_making making;
+	struct annotations asked;
 	cchv_container_config *container_config;
 	/* The other containers of the VM: their pids here, their names there. */
 	struct {
@@ -51,6 +53,7 @@ static void create_free(struct create *c)
 		free(c->others[i].name);
 	free(c->others);
 	cchv_container_config_free(c->container_config);
+	annotations_free(&c->asked);
 	wire_free(&c->options);
 	free(c);
 }
@@ -93,17 +96,36 @@ static void write_state(struct op *op)
 		op_fail(op, CODE_UNKNOWN, "state in %s: %s", op->task->bundle, strerror(errno));
 }
 
+static void read_annotations(struct op *op)
+{
+	struct create *c = op->result;
+	yajl_val list = spec_tree_get(op->task->host->spec, "annotations");
+	char *text = NULL;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && YAJL_IS_OBJECT(list) && i < list->u.object.len; i++) {
+		const char *value = YAJL_GET_STRING(list->u.object.values[i]);
+
+		r = annotations_take(&c->asked, &c->making.config, list->u.object.keys[i], value ? value : "", &text);
+	}
+	/* A member's VM is there already. */
+	if (r == 0 && c->is_first)
+		r = annotations_apply(&c->asked, &c->making.config);
+	if (r < 0)
+		op_fail_text(op, r, text);
+}
+
 static void add_rootfs(struct op *op)
 {
 	struct create *c = op->result;
 	struct task_host *host = op->task->host;
-	struct rootfs_options options = { .scratch_bytes = c->making.config.scratch_mib << 20 };
-	const char *mode = spec_tree_string(spec_tree_get(host->spec, "annotations"), "io.cchv.rootfs");
+	const struct shim_config *config = &c->making.config;
+	uint64_t scratch_mib = c->asked.scratch_mib ? c->asked.scratch_mib : config->scratch_mib;
+	struct rootfs_options options = { .scratch_bytes = scratch_mib << 20 };
+	const char *mode = c->asked.rootfs ? c->asked.rootfs : config->rootfs ? config->rootfs : "";
 	char *text = NULL;
 	int r;
 
-	if (!mode)
-		mode = c->making.config.rootfs ? c->making.config.rootfs : "";
 	r = rootfs_mode_parse(mode, &options.mode);
 	if (r < 0) {
 		op_fail(op, CODE_INVALID, "rootfs '%s': neither 'image' nor 'virtiofs'", mode);
@@ -239,8 +261,8 @@ static void run_hooks(struct op *op)
 
 static void run(struct op *op)
 {
-	static void (*const steps[])(struct op *op) = { write_state, open_stdio, run_hooks, make_settings,
-							make_container };
+	static void (*const steps[])(struct op *op) = { read_annotations, write_state, open_stdio, run_hooks,
+							make_settings, make_container };
 	struct sandbox *sandbox = op->server->sandbox;
 	struct create *c = op->result;
 

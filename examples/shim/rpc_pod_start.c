@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "annotations.h"
 #include "cancel_fd.h"
 #include "log.h"
 #include "memory.h"
@@ -63,6 +64,22 @@ static void write_state(struct op *op, const struct starting *s)
 		op_fail(op, CODE_UNKNOWN, "state in %s: %s", s->pod->bundle, strerror(errno));
 }
 
+static void read_annotations(struct op *op, struct starting *s)
+{
+	const struct pod_pairs *list = &s->pod->config.annotations;
+	struct annotations asked = { 0 };
+	char *text = NULL;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < list->count; i++)
+		r = annotations_take(&asked, &s->making.config, list->items[i].name, list->items[i].value, &text);
+	if (r == 0)
+		r = annotations_apply(&asked, &s->making.config);
+	annotations_free(&asked);
+	if (r < 0)
+		op_fail_text(op, r, text);
+}
+
 static void configure(struct op *op, struct starting *s)
 {
 	const struct pod_config *config = &s->pod->config;
@@ -105,6 +122,8 @@ static void run(struct op *op)
 	cancel_fd_set(s->pod->cancel.fd);
 	if (goes_on(op, s))
 		vm_making_open(&s->making, op, wire_view_of(s->pod->options.data, s->pod->options.len));
+	if (goes_on(op, s))
+		read_annotations(op, s);
 	if (goes_on(op, s))
 		write_state(op, s);
 	if (goes_on(op, s))

@@ -17,7 +17,7 @@
 
 #define FILE_MAX (1U << 20)
 
-enum kind { TEXT, NUMBER, STYLE };
+enum kind { TEXT, NUMBER, STYLE, LIST };
 
 static const struct {
 	const char *key;
@@ -35,6 +35,7 @@ static const struct {
 	{ "vcpus", NUMBER, offsetof(struct shim_config, vcpus) },
 	{ "scratch_mib", NUMBER, offsetof(struct shim_config, scratch_mib) },
 	{ "systemd_cgroup", STYLE, offsetof(struct shim_config, systemd_cgroup) },
+	{ "allow_annotations", LIST, 0 },
 	/* As the runtime's options of the daemon have it. */
 	{ "SystemdCgroup", STYLE, offsetof(struct shim_config, systemd_cgroup) },
 };
@@ -130,6 +131,61 @@ static int set_text(const struct place *place, char *value, char **where)
 	return 0;
 }
 
+static void clear_list(struct shim_config *config)
+{
+	for (size_t i = 0; i < config->allow_count; i++)
+		free(config->allow_annotations[i]);
+	free(config->allow_annotations);
+	config->allow_annotations = NULL;
+	config->allow_count = 0;
+}
+
+/* One text of a list, up to its closing quote; *rest is behind it. */
+static char *take_item(char **rest)
+{
+	char quote = **rest, *end = quote == '"' || quote == '\'' ? strchr(*rest + 1, quote) : NULL;
+	char *item = end ? strndup(*rest + 1, (size_t)(end - *rest - 1)) : NULL;
+
+	if (item)
+		*rest = trim(end + 1);
+	return item;
+}
+
+static int add_item(struct shim_config *config, char *item)
+{
+	char **list = reallocarray(config->allow_annotations, config->allow_count + 1, sizeof(*list));
+
+	if (!list)
+		return -1;
+	config->allow_annotations = list;
+	list[config->allow_count++] = item;
+	return 0;
+}
+
+/* ["a", "b"] */
+static int set_list(const struct place *place, char *value, struct shim_config *config)
+{
+	char *rest = *value == '[' ? trim(value + 1) : NULL, *item;
+
+	clear_list(config);
+	/* An empty list is there all the same. */
+	config->allow_annotations = rest ? calloc(1, sizeof(char *)) : NULL;
+	while (rest && *rest && *rest != ']') {
+		item = take_item(&rest);
+		if (!item || add_item(config, item) < 0) {
+			free(item);
+			break;
+		}
+		if (*rest != ',')
+			break;
+		rest = trim(rest + 1);
+	}
+	if (!rest || *rest != ']')
+		return wrong(place, "not a list of texts in quotes, on one line");
+	rest = trim(rest + 1);
+	return *rest && *rest != '#' ? wrong(place, "something behind the list") : 0;
+}
+
 static int parse_line(const struct place *place, char *line, int is_ours, struct shim_config *config)
 {
 	char *value, *key = trim(line);
@@ -152,6 +208,7 @@ static int parse_line(const struct place *place, char *line, int is_ours, struct
 		switch (keys[i].kind) {
 		case NUMBER: return set_number(place, value, where);
 		case STYLE: return set_style(place, value, where);
+		case LIST: return set_list(place, value, config);
 		default: return set_text(place, value, where);
 		}
 	}
@@ -262,5 +319,6 @@ void shim_config_free(struct shim_config *config)
 	free(config->initramfs);
 	free(config->cmdline);
 	free(config->rootfs);
+	clear_list(config);
 	*config = (struct shim_config) { 0 };
 }

@@ -3,6 +3,7 @@
 #ifndef SHIM_SHIM_CONFIG_H
 #define SHIM_SHIM_CONFIG_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "cgroup_path.h"
@@ -14,13 +15,16 @@ struct shim_config {
 	char *runtime_dir, *state_dir, *vmm, *kernel, *initramfs, *cmdline, *rootfs; /* NULL: the default */
 	uint64_t memory_mib, vcpus, scratch_mib;                                     /* 0: the default */
 	enum cgroup_style systemd_cgroup;
+	char **allow_annotations; /* NULL: nothing was said of them */
+	size_t allow_count;
+	uint64_t least_memory_mib, least_vcpus; /* what an annotation asks for; 0: none does */
 };
 
 /* options: the runtime's options, an Any, or empty. 0, or CCHV_ERR_* and *ret_error, one line with file and
  * line. */
 int shim_config_read(struct wire_view options, struct shim_config *ret, char **ret_error);
-/* Text in TOML, of which tables, texts, whole numbers and booleans are understood. "is_ours": unknown keys
- * are an error; else they may be another runtime's. */
+/* Text in TOML, of which tables, texts, lists of texts on one line, whole numbers and booleans are understood.
+ * "is_ours": unknown keys are an error; else they may be another runtime's. */
 int shim_config_parse(const char *text, const char *name, int is_ours, struct shim_config *config,
 		      char **ret_error);
 void shim_config_free(struct shim_config *config);

@@ -54,8 +54,30 @@ struct size sizing_of_resources(yajl_val resources)
 	};
 }
 
+/* CRI-O's: the kubelet's LinuxContainerResources as JSON, under the old name or the new one. */
+static struct size sizing_of_crio(yajl_val spec)
+{
+	static const char *const names[] = { "io.kubernetes.cri-o.PodLinuxResources", "pod-linux-resources.crio.io" };
+	yajl_val annotations = spec_tree_get(spec, "annotations"), resources = NULL;
+	struct size size;
+
+	for (size_t i = 0; !resources && i < sizeof(names) / sizeof(names[0]); i++) {
+		const char *text = spec_tree_string(annotations, names[i]);
+
+		resources = text ? yajl_tree_parse(text, NULL, 0) : NULL;
+	}
+	size = (struct size){ .memory_bytes = memory_of(number(resources, "memory_limit_in_bytes")),
+			      .vcpus = cpus_of(number(resources, "cpu_quota"), number(resources, "cpu_period")) };
+	yajl_tree_free(resources);
+	return size;
+}
+
 static struct size sizing_of_pod(yajl_val spec)
 {
+	struct size size = sizing_of_crio(spec);
+
+	if (size.memory_bytes || size.vcpus)
+		return size;
 	return (struct size) {
 		.memory_bytes = memory_of(annotation(spec, "io.kubernetes.cri.sandbox-memory")),
 		.vcpus = cpus_of(annotation(spec, "io.kubernetes.cri.sandbox-cpu-quota"),
@@ -74,6 +96,10 @@ static struct size fill(struct size size, const struct shim_config *config)
 		size.vcpus = config->vcpus         ? (uint32_t)config->vcpus
 			     : host < DEFAULT_CPUS ? host
 						   : DEFAULT_CPUS;
+	if (size.memory_bytes < config->least_memory_mib << 20)
+		size.memory_bytes = config->least_memory_mib << 20;
+	if (size.vcpus < config->least_vcpus)
+		size.vcpus = (uint32_t)config->least_vcpus;
 	/* Room to grow to what the host has. */
 	size.max_vcpus = size.vcpus > host ? size.vcpus : host;
 	return size;

@@ -2,6 +2,8 @@
 """What a VM may take of this host, and what a container may take of its VM."""
 import json
 import os
+import re
+import socket
 import subprocess
 import unittest
 
@@ -107,6 +109,89 @@ class UnifiedCgroups(Cgroups):
         self.assertEqual((proto.decode(metrics[1][-1])[1], proto.decode(metrics[2][-1])[1]), ([3], [5000]))
         self.assertEqual((memory[32], memory[33], memory[13]), ([1 << 20], [64 << 20], [4096]))
         self.end(task)
+
+
+class Annotations(shim.Case):
+    """io.cchv.*: what users may ask for."""
+
+    def allow(self, *names):
+        with open(self.config, "a", encoding="utf-8") as f:
+            f.write(f"allow_annotations = {json.dumps(names)}\n")
+
+    def vm_config(self):
+        run = os.path.join(self.directory, "run")
+        with open(os.path.join(run, os.listdir(run)[0], "vm.json"), encoding="utf-8") as f:
+            return json.load(f)
+
+    def refuse(self, id, annotations, *parts):
+        task = self.task(id, annotations=annotations)
+        with self.refused(3, *parts):
+            task.create(task.bundle, rootfs=self.rootfs(), options=self.options())
+        task.shutdown()
+
+    def test_refusals(self):
+        self.refuse("n", {"io.cchv.vcpus": "2"}, "io.cchv.vcpus", "does not allow")
+        self.refuse("u", {"io.cchv.typo": "2"}, "io.cchv.typo", "none of this name")
+        self.refuse("m", {"io.cchv.rootfs": "2"}, "io.cchv.rootfs", "'2' is neither")
+        self.allow("io.cchv.vcpus")
+        self.refuse("r", {"io.cchv.rootfs": "image"}, "io.cchv.rootfs", "does not allow")
+
+    def test_scratch_and_size(self):
+        """The scratch disk has the asked size; the VM is at least as large as asked; the kernel is another one."""
+        self.allow("io.cchv.*")
+        kernel = self.file("other", "kernel")
+        record = os.path.join(self.directory, "record")
+        self.plan({"agent": {"record": record}})
+        upper = os.path.join(self.directory, "layers", "upper")
+        os.makedirs(upper)
+        os.mkdir(os.path.join(self.directory, "layers", "work"))
+        self.rootfs()
+        mounts = [("overlay", "overlay", [f"lowerdir={self.directory}/source", f"upperdir={upper}",
+                                           f"workdir={self.directory}/layers/work"])]
+        task = self.task("s", annotations={"io.cchv.scratch_mib": "77", "io.cchv.memory_mib": "128", "io.cchv.vcpus": "2",
+                                           "io.cchv.kernel": kernel, "io.cchv.cmdline": "my=word"})
+        task.create(task.bundle, rootfs=mounts, options=self.options())
+        disk = os.path.join(self.directory, "layers", "cchv-scratch.img")
+        self.assertEqual(os.stat(disk).st_size, 77 << 20)
+        self.assertLess(os.stat(disk).st_blocks * 512, 77 << 20, "what is not written takes no room")
+        vm = self.api("vm.info")["config"]
+        self.assertEqual((vm["payload"]["kernel"], vm["cpus"]["boot_vcpus"]), (kernel, 2))
+        self.assertIn("my=word", vm["payload"]["cmdline"].split())
+        self.assertGreaterEqual(vm["memory"]["size"] + sum(z.get("size", 0) for z in vm["memory"].get("zones") or []), 128 << 20)
+        task.start()
+        self.end(task)
+
+    def api(self, path):
+        """As the VMM says it."""
+        run = os.path.join(self.directory, "run")
+        with socket.socket(socket.AF_UNIX) as s:
+            s.connect(os.path.join(run, os.listdir(run)[0], "api.sock"))
+            s.sendall(f"GET /api/v1/{path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            data = b""
+            while b"\r\n\r\n" not in data or len(data.split(b"\r\n\r\n", 1)[1]) < int(
+                    data.lower().split(b"content-length:")[1].split(b"\r\n")[0]):
+                data += s.recv(65536)
+        return json.loads(data.split(b"\r\n\r\n", 1)[1])
+
+    def test_documented(self):
+        """Each annotation and each key of config.toml stands where people look for it."""
+        here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples")
+        with open(os.path.join(here, "shim", "annotations.c"), encoding="utf-8") as f:
+            code = set(re.findall(r'\{ ANNOTATION_PREFIX "([a-z_]+)"', f.read()))
+        with open(os.path.join(here, "kubernetes", "README.md"), encoding="utf-8") as f:
+            self.assertEqual(set(re.findall(r"^\| `io\.cchv\.([a-z_]+)`", f.read(), re.M)), code)
+        with open(os.path.join(here, "shim", "shim_config.c"), encoding="utf-8") as f:
+            keys = set(re.findall(r'\{ "([a-z_]+)", (?:TEXT|NUMBER|STYLE|LIST)', f.read()))
+        with open(os.path.join(here, "kubernetes", "config.toml"), encoding="utf-8") as f:
+            text = f.read()
+        self.assertEqual(set(re.findall(r"^# ([a-z_]+) = ", text, re.M)), keys)
+        # Without its signs of comments it is a file that the shim takes.
+        settings = re.sub(r"^# ([a-z_]+ = )", r"\1", text, flags=re.M)
+        own = dict(line.split(" = ", 1) for line in self.settings().splitlines())
+        lines = [line for line in settings.splitlines() if line.split(" = ")[0] not in own]
+        with open(self.config, "w", encoding="utf-8") as f:
+            f.write("\n".join(lines) + "\n" + self.settings())
+        self.end(self.running("d", annotations={"io.cchv.rootfs": "image"}))
 
 
 if __name__ == "__main__":

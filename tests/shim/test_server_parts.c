@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/test.h"
 
+#include "examples/shim/annotations.h"
 #include "examples/shim/bundle.h"
 #include "examples/shim/guest_spec.h"
 #include "examples/shim/pod_config.h"
@@ -82,6 +83,11 @@ TEST(settings_that_are_wrong)
 		"[x",
 		"kernal = \"/x\"",
 		"vmm = \"\\n\"",
+		"allow_annotations = \"x\"",
+		"allow_annotations = [\"x\"",
+		"allow_annotations = [x]",
+		"allow_annotations = [\"x\" \"y\"]",
+		"allow_annotations = [\"x\"] y",
 	};
 	struct shim_config c;
 	char *error;
@@ -161,6 +167,102 @@ TEST(sizes)
 		    "{\"memory\":{\"limit\":7}}}}",
 		    1);
 	CHECK(s.memory_bytes == 5000000 && s.vcpus == 1);
+	/* CRI-O's, under both names. */
+	s = size_of("{\"annotations\":{\"io.kubernetes.cri-o.PodLinuxResources\":\"{\\\"cpu_period\\\":100000,"
+		    "\\\"cpu_quota\\\":250000,\\\"memory_limit_in_bytes\\\":6000000}\"}}",
+		    1);
+	CHECK(s.memory_bytes == 6000000 && s.vcpus == 3);
+	s = size_of("{\"annotations\":{\"pod-linux-resources.crio.io\":"
+		    "\"{\\\"memory_limit_in_bytes\\\":6000000}\"}}",
+		    1);
+	CHECK(s.memory_bytes == 6000000 && s.vcpus == 3);
+	s = size_of("{\"annotations\":{\"io.kubernetes.cri-o.PodLinuxResources\":\"null\"}}", 1);
+	CHECK(s.memory_bytes == 100 << 20 && s.vcpus == 3);
+}
+
+/* What an annotation asks for is the least. */
+TEST(sizes_at_least)
+{
+	struct shim_config config = { .memory_mib = 100, .vcpus = 3, .least_memory_mib = 200, .least_vcpus = 2 };
+	struct size s = sizing_of_limits(0, 0, 0, &config);
+
+	CHECK(s.memory_bytes == 200 << 20 && s.vcpus == 3);
+	s = sizing_of_limits(300 << 20, 100000, 100000, &config);
+	CHECK(s.memory_bytes == 300 << 20 && s.vcpus == 2);
+	s = sizing_of_limits(1000, 500000, 0, &config);
+	CHECK(s.memory_bytes == 200 << 20 && s.vcpus == 5);
+}
+
+/* ---- annotations ---- */
+
+static int take(const struct shim_config *config, const char *name, const char *value, struct annotations *a,
+		char **error)
+{
+	*a = (struct annotations){ 0 };
+	*error = NULL;
+	return annotations_take(a, config, name, value, error);
+}
+
+static void check_refused(const struct shim_config *config, const char *name, const char *value, const char *why)
+{
+	struct annotations a;
+	char *error;
+
+	CHECK_INT(take(config, name, value, &a, &error), CCHV_ERR_INVALID);
+	CHECK_CONTAINS(error, name);
+	CHECK_CONTAINS(error, why);
+	CHECK(!strchr(error, '\n'));
+	free(error);
+	annotations_free(&a);
+}
+
+TEST(annotations)
+{
+	struct shim_config config = { 0 };
+	struct annotations a;
+	char *error;
+
+	CHECK_INT(take(&config, "other", "x", &a, &error), 0);
+	CHECK_INT(take(&config, "io.cchv.rootfs", "virtiofs", &a, &error), 0);
+	CHECK_STR(a.rootfs, "virtiofs");
+	annotations_free(&a);
+	check_refused(&config, "io.cchv.rootfs", "other", "neither 'image' nor 'virtiofs'");
+	check_refused(&config, "io.cchv.nonsense", "x", "there is none of this name");
+	check_refused(&config, "io.cchv.", "x", "there is none of this name");
+	check_refused(&config, "io.cchv.vcpus", "1", "the administrator does not allow it");
+	CHECK_INT(parse_config("allow_annotations = []\n", 1, &config, &error), 0);
+	check_refused(&config, "io.cchv.rootfs", "image", "the administrator does not allow it");
+	shim_config_free(&config);
+	CHECK_INT(parse_config("allow_annotations = [\"io.cchv.vcpus\", 'io.cchv.k*'] # two\n", 1, &config, &error), 0);
+	CHECK_INT(config.allow_count, 2);
+	CHECK_INT(take(&config, "io.cchv.vcpus", "254", &a, &error), 0);
+	CHECK_INT(a.vcpus, 254);
+	CHECK_INT(take(&config, "io.cchv.kernel", "/x", &a, &error), 0);
+	annotations_free(&a);
+	check_refused(&config, "io.cchv.memory_mib", "1", "the administrator does not allow it");
+	check_refused(&config, "io.cchv.vcpus", "0", "from 1 to 254");
+	check_refused(&config, "io.cchv.vcpus", "255", "from 1 to 254");
+	check_refused(&config, "io.cchv.vcpus", "-1", "from 1 to 254");
+	check_refused(&config, "io.cchv.vcpus", "1 ", "from 1 to 254");
+	check_refused(&config, "io.cchv.vcpus", "", "from 1 to 254");
+	check_refused(&config, "io.cchv.kernel", "x", "not an absolute path");
+	check_refused(&config, "io.cchv.kernel", "/a\nb", "not a line of text");
+	shim_config_free(&config);
+}
+
+TEST(annotations_over_settings)
+{
+	struct annotations a = { .kernel = (char *)"/k", .cmdline = (char *)"more", .memory_mib = 5, .vcpus = 6 };
+	struct shim_config config = { 0 };
+	char *error;
+
+	CHECK_INT(parse_config("kernel = \"/old\"\ninitramfs = \"/i\"\ncmdline = \"words\"\n", 1, &config, &error), 0);
+	CHECK_INT(annotations_apply(&a, &config), 0);
+	CHECK_STR(config.kernel, "/k");
+	CHECK_STR(config.initramfs, "/i");
+	CHECK_STR(config.cmdline, "words more");
+	CHECK(config.least_memory_mib == 5 && config.least_vcpus == 6);
+	shim_config_free(&config);
 }
 
 /* ---- cgroups ---- */
