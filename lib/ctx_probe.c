@@ -15,6 +15,7 @@
 #include "virtiofsd.h"
 #include "vmm/choose.h"
 #include "vmm/curl.h"
+#include "vmm/kernel_release.h"
 
 static int add(cchv_findings *f, const char *name, int status, const char *text, const char *advice,
                cchv_error **err)
@@ -58,6 +59,19 @@ static int probe_hardware(cchv_findings *f, cchv_error **err)
 	           "VMs are emulated here, which is slow: use a host with hardware virtualisation", err);
 }
 
+/* Its path, and which Linux it is where the file tells: with two of them, that says which one VMs boot. */
+static int add_kernel(cchv_findings *f, const char *path, cchv_error **err)
+{
+	cleanup_err cchv_error *error = NULL;
+	cleanup_free char *release = NULL, *text = NULL;
+
+	if (vmm_kernel_release(path, &release, &error) < 0)
+		return add(f, "kernel", CCHV_FINDING_WARN, cchv_error_message(error),
+		           "VMs need it: make it readable, or take it away", err);
+	text = release ? mem_printf("%s: Linux %s", path, release) : mem_strdup(path);
+	return text ? add(f, "kernel", CCHV_FINDING_OK, text, NULL, err) : err_nomem(err);
+}
+
 static int probe_payload(cchv_ctx *ctx, cchv_findings *f, cchv_error **err)
 {
 	cleanup_free char *kernel = NULL, *initramfs = NULL;
@@ -68,7 +82,7 @@ static int probe_payload(cchv_ctx *ctx, cchv_findings *f, cchv_error **err)
 		r = add(f, "kernel", CCHV_FINDING_MISSING, cchv_error_message(error),
 		        "build the project, or put a vmlinuz into the state directory's kernels/", err);
 	else
-		r = add(f, "kernel", CCHV_FINDING_OK, kernel, NULL, err);
+		r = add_kernel(f, kernel, err);
 	if (r < 0)
 		return r;
 	cchv_error_free(steal(&error));
