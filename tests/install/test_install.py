@@ -6,6 +6,7 @@ Installs BUILD into a scratch directory and asks the installed command where ker
 PART must be found; the kernel too, where the build has one. Nothing is written outside the scratch directory."""
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -74,15 +75,25 @@ class Install(unittest.TestCase):
     def check(self, info, name, path):
         self.assertEqual((info[name]["status"], info[name]["text"]), ("ok", path), name)
 
+    def check_kernel(self, info, name):
+        """A real kernel's release is told behind its path."""
+        self.assertEqual(info["kernel"]["status"], "ok")
+        self.assertRegex(info["kernel"]["text"], "^" + re.escape(f"{self.parts}/{name}: Linux ") + r"[0-9]+\.[0-9]+\S*$")
+
     def test_parts_of_this_build(self):
         info = self.info()
+        own = os.path.join(BUILD, "guest/vmlinux")
         kernel = os.path.join(BUILD, "guest/kernel/vmlinuz")
         if "cchv-qemu" in PARTS:
             self.check(info, "cchv-qemu", self.destdir + BINDIR + "/cchv-qemu")
         if "initramfs" in PARTS:
             self.check(info, "initramfs", self.parts + "/initramfs.img")
-        if "initramfs" in PARTS and os.path.exists(kernel):
-            self.check(info, "kernel", self.parts + "/vmlinuz")
+        if "initramfs" in PARTS and os.path.exists(own):
+            self.check_kernel(info, "vmlinux")
+            self.assertEqual(read(self.parts + "/vmlinux"), read(own))
+            self.assertEqual(read(self.parts + "/initramfs.img"), read(BUILD + "/guest/initramfs.img"))
+        elif "initramfs" in PARTS and os.path.exists(kernel):
+            self.check_kernel(info, "vmlinuz")
             self.assertEqual(read(self.parts + "/vmlinuz"), read(kernel))
             self.assertEqual(read(self.parts + "/initramfs.img"), read(BUILD + "/guest/kernel/initramfs.img"))
         elif "initramfs" in PARTS:
@@ -94,6 +105,20 @@ class Install(unittest.TestCase):
         self.check(info, "kernel", self.parts + "/vmlinuz")
         self.check(info, "initramfs", self.parts + "/initramfs.img")
         self.assertEqual(read(self.parts + "/vmlinuz"), b"kernel")
+        self.assertEqual(read(self.parts + "/initramfs.img"), b"with modules")
+        self.assertEqual(sorted(os.listdir(self.parts)), ["initramfs.img", "vmlinuz"])
+
+    def test_our_own_kernel_goes_with_the_agent_alone(self):
+        self.put_parts(initramfs="bare", kernel__vmlinuz="kernel", kernel__initramfs="with modules", vmlinux="own")
+        info = self.info()
+        self.check(info, "kernel", self.parts + "/vmlinux")
+        self.check(info, "initramfs", self.parts + "/initramfs.img")
+        self.assertEqual(read(self.parts + "/vmlinux"), b"own")
+        self.assertEqual(read(self.parts + "/initramfs.img"), b"bare")
+        self.assertEqual(sorted(os.listdir(self.parts)), ["initramfs.img", "vmlinux"])
+        # And back: a kernel without the modules that the initramfs has must not stay the first choice.
+        self.put_parts(initramfs="bare", kernel__vmlinuz="kernel", kernel__initramfs="with modules")
+        self.check(self.info(), "kernel", self.parts + "/vmlinuz")
         self.assertEqual(read(self.parts + "/initramfs.img"), b"with modules")
         self.assertEqual(sorted(os.listdir(self.parts)), ["initramfs.img", "vmlinuz"])
 
