@@ -109,11 +109,11 @@ int start_failure_status(const cchv_error *error)
 {
 	if (cchv_error_origin(error) != CCHV_ORIGIN_GUEST)
 		return EXIT_OURS;
-	switch (cchv_error_errno(error)) {
-	case 0: return EXIT_OURS;
-	case ENOENT:
-	case ENOTDIR: return EXIT_NOT_FOUND;
-	default: return EXIT_NOT_EXECUTABLE;
+	/* A program that cannot run has one of two codes; the guest's own troubles (time, memory, a cgroup) have others. */
+	switch (cchv_error_code(error)) {
+	case CCHV_ERR_NOT_FOUND: return EXIT_NOT_FOUND;
+	case CCHV_ERR_DENIED: return EXIT_NOT_EXECUTABLE;
+	default: return EXIT_OURS;
 	}
 }
 

@@ -17,10 +17,12 @@ struct rule {
 static const struct rule rules[] = {
 	/* A shell's 127 and 126: no such program, and one that cannot be run. */
 	{ "program", ENOENT, CCHV_ERR_NOT_FOUND },
+	{ "program", ENOTDIR, CCHV_ERR_NOT_FOUND },
 	{ "program", 0, CCHV_ERR_DENIED },
 	{ "cwd", ENOENT, CCHV_ERR_NOT_FOUND },
 	{ "cwd", ENOTDIR, CCHV_ERR_NOT_FOUND },
-	{ "cwd", EACCES, CCHV_ERR_DENIED },
+	{ "cwd", EINVAL, CCHV_ERR_INVALID },
+	{ "cwd", 0, CCHV_ERR_DENIED },
 	{ "user", ENOENT, CCHV_ERR_NOT_FOUND },
 	{ "user", ESRCH, CCHV_ERR_NOT_FOUND },
 	{ "method", 0, CCHV_ERR_UNSUPPORTED },

@@ -42,7 +42,7 @@ def what_cannot_run(t):
         holds(done.error, part)
         equal(len(done.error.splitlines()), 1, f"lines of error for {words}")
     done = t.cchv("exec", "box", "")
-    check(done.code in (126, 127), f"an empty program name: {done!r}")
+    equal(done.code, 125, f"an empty program name is refused: {done!r}")
     equal(t.cchv("exec", "box").code, 125, "no command")
     equal(t.cchv("exec", "nosuch", "true").code, 125, "no such container")
 
@@ -269,6 +269,15 @@ def an_exec_in_a_dead_container(t):
     done = t.cchv("exec", "dead", "true")
     equal(done.code, 125, "exec in a container that has ended")
     holds(done.error, "dead")
+
+
+@case(needs=("box",), timeout=120)
+def what_the_guest_cannot_do_is_no_fault_of_the_program(t):
+    """125, as for each failure of ours; 126 and 127 are for programs that cannot run."""
+    t.start("full", "sleep", "1000", options=("--pids-limit", "1"))
+    done = t.cchv("exec", "full", "true")
+    equal(done.code, 125, f"an exec where no more process may be: {done!r}")
+    equal(len(done.error.splitlines()), 1, f"lines of error: {done.error}")
 
 
 @case(needs=("box",), timeout=120)

@@ -23,6 +23,10 @@ TEST(what_failed_and_errno_give_the_code)
 	check("{\"errno\":\"EACCES\",\"kind\":\"program\",\"message\":\"m\"}", CCHV_ERR_DENIED, EACCES, "m");
 	check("{\"errno\":\"ENOEXEC\",\"kind\":\"program\",\"message\":\"m\"}", CCHV_ERR_DENIED, ENOEXEC, "m");
 	check("{\"errno\":\"E2BIG\",\"kind\":\"program\",\"message\":\"m\"}", CCHV_ERR_DENIED, E2BIG, "m");
+	check("{\"errno\":\"ENOTDIR\",\"kind\":\"program\",\"message\":\"m\"}", CCHV_ERR_NOT_FOUND, ENOTDIR, "m");
+	check("{\"errno\":\"EROFS\",\"kind\":\"cwd\",\"message\":\"m\"}", CCHV_ERR_DENIED, EROFS, "m");
+	check("{\"errno\":\"EINVAL\",\"kind\":\"cwd\",\"message\":\"m\"}", CCHV_ERR_INVALID, EINVAL, "m");
+	check("{\"errno\":\"ETIMEDOUT\",\"kind\":\"container\",\"message\":\"m\"}", CCHV_ERR_GUEST, ETIMEDOUT, "m");
 	check("{\"errno\":\"ENOENT\",\"kind\":\"cwd\",\"message\":\"m\"}", CCHV_ERR_NOT_FOUND, ENOENT, "m");
 	check("{\"errno\":\"ENOENT\",\"kind\":\"user\",\"message\":\"m\"}", CCHV_ERR_NOT_FOUND, ENOENT, "m");
 	check("{\"errno\":\"ENOSYS\",\"kind\":\"method\",\"message\":\"m\"}", CCHV_ERR_UNSUPPORTED, ENOSYS, "m");
