@@ -22,7 +22,7 @@ struct build {
 	const char *kind; /* of the failure, for PROTOCOL.md */
 };
 
-#define BUILD_DEVICE_MS 5000
+#define BUILD_DEVICE_MS 30000
 #define BUILD_STAGE "/run/cchv/stage"
 
 /* container_virtiofs.c: waits for the tag; a descriptor. name is for errors. */

@@ -20,6 +20,7 @@
 
 #define DEFAULT_TIMEOUT_MS 5000
 #define MAX_TIMEOUT_MS 600000
+#define ABSENT_MS 5000
 #define MAX_DEPTH 6 /* pmem: virtio, ndbus, region, namespace, block, node */
 
 struct await {
@@ -311,12 +312,14 @@ int device_wait_blocking(const char *pci_address, enum device_kind kind, uint64_
 {
 	/* Open before the first look, so that what appears in between is not missed. */
 	cleanup_close int events = uevent_open();
+	uint64_t absent = clock_deadline(ABSENT_MS);
 	int rescanned_once = 0;
 
 	if (events < 0)
 		return fail(kind_of_error, err, "device", errno, "listen to uevents");
 	for (;;) {
 		cleanup_err cchv_error *why = NULL;
+		int on_bus = is_present(pci_address);
 		int r = device_find(pci_address, kind, ret_node, kind_of_error, &why);
 
 		if (r == 0 && can_be_opened(*ret_node))
@@ -325,7 +328,7 @@ int device_wait_blocking(const char *pci_address, enum device_kind kind, uint64_
 			free(steal(ret_node));
 		else if (cchv_error_errno(why) != ENOENT)
 			return err_move(err, &why, r);
-		if (!is_present(pci_address) && !rescanned_once) {
+		if (!on_bus && !rescanned_once) {
 			struct json *nothing = NULL;
 
 			rescanned_once = 1;
@@ -334,7 +337,8 @@ int device_wait_blocking(const char *pci_address, enum device_kind kind, uint64_
 				return r;
 			continue;
 		}
-		if (uevent_wait(events, deadline) < 0)
+		/* What is on the bus has a driver at work, which a busy host delays; what a rescan did not find rarely comes. */
+		if (uevent_wait(events, on_bus || absent > deadline ? deadline : absent) < 0)
 			return fail(kind_of_error, err, "device", ETIMEDOUT, "device '%s' did not appear", pci_address);
 	}
 }

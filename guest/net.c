@@ -27,7 +27,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WAIT_MS 5000
+#define WAIT_MS 20000
 #define WORKER_MS 30000
 
 struct interface {
