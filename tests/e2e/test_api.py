@@ -107,7 +107,7 @@ def many_threads(t):
     """Twenty threads run processes on one container; a blocked call stops nobody."""
     with running(t) as (cchv, vm, box, init):
         wrong = []
-        sleeper = threading.Thread(target=lambda: wrong.append(init.wait(120)))
+        sleeper = threading.Thread(target=lambda: wrong.append(init.wait(quick(120, 1800))))
         sleeper.start()
 
         def work(number):

@@ -8,7 +8,11 @@
 #include <stdarg.h>
 #include <sys/wait.h>
 
+#ifdef __SANITIZE_ADDRESS__
+#define SECONDS_PER_CASE 600
+#else
 #define SECONDS_PER_CASE 60
+#endif
 
 static struct test_case *tests;
 static char directory[64];

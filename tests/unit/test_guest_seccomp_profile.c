@@ -79,6 +79,8 @@ TEST(arguments)
 	CHECK_INT(errno, EPROTO);
 }
 
+/* The runtime of a sanitizer makes calls of its own, at the end too: it does not live under such a filter. */
+#ifndef __SANITIZE_ADDRESS__
 TEST(calls_newer_than_the_profile_look_absent)
 {
 	struct utsname name;
@@ -107,6 +109,7 @@ TEST(default_errno)
 	CHECK_INT(syscall(SYS_uname, &name), -1);
 	CHECK_INT(errno, EPROTO);
 }
+#endif
 
 TEST(kill_and_trap)
 {
