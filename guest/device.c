@@ -337,7 +337,7 @@ int device_wait_blocking(const char *pci_address, enum device_kind kind, uint64_
 				return r;
 			continue;
 		}
-		/* What is on the bus has a driver at work, which a busy host delays; what a rescan did not find rarely comes. */
+		/* On the bus its driver is at work, which a busy host delays; else it rarely comes. */
 		if (uevent_wait(events, on_bus || absent > deadline ? deadline : absent) < 0)
 			return fail(kind_of_error, err, "device", ETIMEDOUT, "device '%s' did not appear", pci_address);
 	}

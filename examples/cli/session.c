@@ -109,7 +109,7 @@ int start_failure_status(const cchv_error *error)
 {
 	if (cchv_error_origin(error) != CCHV_ORIGIN_GUEST)
 		return EXIT_OURS;
-	/* A program that cannot run has one of two codes; the guest's own troubles (time, memory, a cgroup) have others. */
+	/* A program that cannot run has one of two codes; the guest's own troubles (time, memory) have others. */
 	switch (cchv_error_code(error)) {
 	case CCHV_ERR_NOT_FOUND: return EXIT_NOT_FOUND;
 	case CCHV_ERR_DENIED: return EXIT_NOT_EXECUTABLE;
