@@ -20,7 +20,7 @@ int front_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int front_read_stdin(struct wire *ret);
 /* Everything to standard output. 0, or -1. */
 int front_write_stdout(const struct wire *out);
-/* The server's program: beside this one, or where it was installed. 0, or -1 with errno. */
+/* The server's program: beside this one, where it was installed, or on PATH. 0, or -1. */
 int front_server_path(char *path, unsigned long size);
 
 #endif

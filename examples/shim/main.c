@@ -10,12 +10,14 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <cchv/version.h>
 
 #define STDIN_MAX (4U << 20)
+#define SERVER    "containerd-shim-cchv-v2-server"
 
 int front_fail(const char *format, ...)
 {
@@ -76,8 +78,16 @@ int front_write_stdout(const struct wire *out)
 	return out->failed ? -1 : 0;
 }
 
+static int is_program(char *path, unsigned long size, int dir_len, const char *dir)
+{
+	int n = snprintf(path, size, "%.*s/" SERVER, dir_len, dir);
+
+	return n > 0 && (unsigned long)n < size && *path == '/' && access(path, X_OK) == 0;
+}
+
 int front_server_path(char *path, unsigned long size)
 {
+	const char *dir = getenv("PATH");
 	char self[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
@@ -86,10 +96,16 @@ int front_server_path(char *path, unsigned long size)
 		if ((unsigned long)snprintf(path, size, "%s-server", self) < size && access(path, X_OK) == 0)
 			return 0;
 	}
-	if ((unsigned long)snprintf(path, size, "%s/containerd-shim-cchv-v2-server", SHIM_LIBEXEC_DIR) <
-		    size &&
-	    access(path, X_OK) == 0)
+	if (is_program(path, size, (int)strlen(SHIM_LIBEXEC_DIR), SHIM_LIBEXEC_DIR))
 		return 0;
+	/* A copy of this program alone, which containerd runs by its absolute path. */
+	for (; dir && *dir; dir += strspn(dir, ":")) {
+		size_t len = strcspn(dir, ":");
+
+		if (is_program(path, size, (int)len, dir))
+			return 0;
+		dir += len;
+	}
 	return -1;
 }
 

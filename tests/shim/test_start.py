@@ -2,6 +2,7 @@
 """The program as the daemon runs it: start, delete, -info, -v."""
 import json
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -42,6 +43,19 @@ class Programs(shim.Case):
         """start, delete and -info load no library at all."""
         done = subprocess.run(["file", "-L", shim.PROGRAM], capture_output=True, text=True, check=True)
         self.assertIn("statically linked", done.stdout)
+
+    def test_copy_of_the_program_alone(self):
+        """It finds its server on PATH, and says what is missing where it does not."""
+        copy = os.path.join(self.directory, "containerd-shim-cchv-v2")
+        shutil.copy(shim.PROGRAM, copy)
+        bundle = self.bundle("cp")
+        for path, code in (("/nowhere::relative", 1), ("/nowhere:" + os.path.dirname(shim.PROGRAM), 0)):
+            done = subprocess.run([copy, *self.flags("cp"), "start"], cwd=bundle, input=self.options(), capture_output=True,
+                                  env={**self.environment, "PATH": path}, timeout=shim.PATIENCE, check=False)
+            self.assertEqual(done.returncode, code, done)
+        path = done.stdout.decode()[len("unix://"):]
+        self.expect_end_of(path)
+        shim.Task(self.client(path), "cp").shutdown()
 
     def test_address(self):
         bundle = self.bundle("a")
