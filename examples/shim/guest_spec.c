@@ -35,7 +35,7 @@ static int adapt_namespace(yajl_val entry, const char *type, guest_spec_find_fn 
 
 	if (!path || !*path)
 		return 0;
-	container = pid_of_path(path) ? find(pid_of_path(path), data) : NULL;
+	container = pid_of_path(path) ? find(pid_of_path(path), type, data) : NULL;
 	if (container && !*container && strcmp(type, "pid") != 0)
 		return 1;
 	if (!container || !*container)

@@ -7,7 +7,7 @@
 
 /* The library's id of the container whose process on this host has this pid; "": the VM itself, whose namespaces are
  * the pod's; NULL: none of this VM. */
-typedef const char *(*guest_spec_find_fn)(int pid, void *data);
+typedef const char *(*guest_spec_find_fn)(int pid, const char *type, void *data);
 
 /* Changes the tree. 0, or CCHV_ERR_* and *ret_error (free() it), which names the field. */
 int guest_spec_adapt(yajl_val spec, guest_spec_find_fn find, void *data, char **ret_error);

@@ -18,6 +18,7 @@
 
 #define KILLED      137 /* 128 + SIGKILL */
 #define OPTIONS_MAX (4U << 20)
+#define CONFIG_MAX  (64U << 20)
 
 /* ---- beginning ---- */
 
@@ -63,14 +64,40 @@ static void on_stand_in_killed(uint32_t events, void *data)
 		pod_stop(pod);
 }
 
-static int take_place(struct pod *pod, char **ret_error)
+/* Clients that give the sandbox a specification, as ctr does, say it there. */
+static int find_netns(struct pod *pod, char **ret_error)
 {
+	const char *path = NULL;
+	yajl_val spec;
+	char *text;
+	size_t len;
 	int r;
 
-	if (!pod->netns || pod->config.network == POD_NS_NODE)
+	if (pod->config.network == POD_NS_NODE)
 		return fault_set(ret_error, CCHV_ERR_UNSUPPORTED,
 				 "the pod asks for the network of the host, which a VM cannot be given");
-	r = choose_hostname(pod, ret_error);
+	if (pod->netns)
+		return 0;
+	if (bundle_read(pod->bundle, BUNDLE_CONFIG, CONFIG_MAX, &text, &len) < 0)
+		return errno == ENOENT ? 0
+				       : fault_set(ret_error, fault_code(errno), "%s/%s: %s", pod->bundle,
+						   BUNDLE_CONFIG, strerror(errno));
+	spec = yajl_tree_parse(text, NULL, 0);
+	free(text);
+	if (!spec)
+		return fault_set(ret_error, CCHV_ERR_INVALID, "%s/%s: not JSON", pod->bundle, BUNDLE_CONFIG);
+	r = netns_of_spec(spec, &path, ret_error);
+	pod->netns = need_copy(path);
+	yajl_tree_free(spec);
+	return r;
+}
+
+static int take_place(struct pod *pod, char **ret_error)
+{
+	int r = find_netns(pod, ret_error);
+
+	if (r == 0)
+		r = choose_hostname(pod, ret_error);
 	if (r == 0)
 		r = read_options(pod, ret_error);
 	if (r == 0)
@@ -100,6 +127,7 @@ struct pod *pod_new(struct server *server, const char *id, const char *bundle, c
 	pod->netns = *netns ? need_copy(netns) : NULL;
 	pod->is_wanted = 1;
 	cancel_init(&pod->cancel);
+	pod_pause_init(&pod->pause);
 	r = pod_config_read(options, &pod->config, ret_error);
 	if (r == 0)
 		r = take_place(pod, ret_error);
@@ -130,6 +158,7 @@ void pod_free(struct pod *pod)
 	loop_unwatch(&pod->stand_in);
 	netns_holder_stop(&pod->holder);
 	cancel_destroy(&pod->cancel);
+	pod_pause_destroy(&pod->pause);
 	pod_config_free(&pod->config);
 	wire_free(&pod->options);
 	free(pod->netns);

@@ -15,6 +15,7 @@
 #include "loop.h"
 #include "netns.h"
 #include "pod_config.h"
+#include "pod_pause.h"
 
 struct server;
 
@@ -29,6 +30,7 @@ struct pod {
 	int pid; /* that stands for it on this machine, also when it is gone */
 	struct watch stand_in;
 	struct cancel cancel; /* of its start */
+	struct pod_pause pause;
 	enum pod_state state;
 	int is_wanted; /* 0: its end is somebody's wish, and no failure */
 	uint32_t exit_status;
@@ -36,7 +38,8 @@ struct pod {
 	struct call *waiters, *stoppers, *shutdown_call;
 };
 
-/* From CreateSandbox's request. NULL, or *ret_code of the library and *ret_error. netns: "" is that of the host. */
+/* From CreateSandbox's request. NULL, or *ret_code of the library and *ret_error. netns: "" where only the bundle says
+ * it, or nobody does: then it is a new one. */
 struct pod *pod_new(struct server *server, const char *id, const char *bundle, const char *netns,
 		    struct wire_view options, int *ret_code, char **ret_error);
 void pod_free(struct pod *pod);
@@ -52,6 +55,8 @@ void pod_answer_when_stopped(struct pod *pod, struct call *call);
 
 /* ---- its containers (pod_member.c), in their threads ---- */
 
+/* Its namespace of this kind ("ipc", "pid") is the pod's, by the number of the process that stands for it. */
+int pod_is_shared(const struct pod *pod, yajl_val spec, const char *kind);
 /*
  * What a sandbox with a specification would have given them: files of /etc, sysctls, one /dev/shm. Changes the tree,
  * before its binds are mapped. 0, or CCHV_ERR_* and *ret_error.

@@ -116,11 +116,10 @@ static int add_sysctls(const struct pod *pod, yajl_val spec)
 	return r;
 }
 
-/* Its IPC namespace is the pod's, by the number of the process that stands for it. */
-static int shares_ipc(const struct pod *pod, yajl_val spec)
+int pod_is_shared(const struct pod *pod, yajl_val spec, const char *kind)
 {
 	yajl_val list = spec_tree_find(spec, "linux.namespaces");
-	char *path = need_text("/proc/%d/ns/ipc", pod->pid);
+	char *path = need_text("/proc/%d/ns/%s", pod->pid, kind);
 	int found = 0;
 
 	for (size_t i = 0; i < spec_tree_count(list); i++) {
@@ -137,7 +136,7 @@ static int share_shm(const struct pod *pod, yajl_val spec, cchv_container_config
 	yajl_val mount = mount_at(spec_tree_get(spec, "mounts"), "/dev/shm");
 	const char *type = mount ? spec_tree_string(mount, "type") : NULL;
 
-	if (!type || strcmp(type, "tmpfs") != 0 || !shares_ipc(pod, spec))
+	if (!type || strcmp(type, "tmpfs") != 0 || !pod_is_shared(pod, spec, "ipc"))
 		return 0;
 	return cchv_container_config_map_mount(config, "/dev/shm", CCHV_MOUNT_TMPFS, SHM_NAME);
 }

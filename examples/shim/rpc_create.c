@@ -44,7 +44,8 @@ struct create {
 		char *name;
 	} * others;
 	size_t other_count;
-	const struct pod *pod; /* the sandbox that it is a member of, where that has no container of its own */
+	const char *pause; /* the container that holds the processes of its pod; NULL: it does not ask for it */
+	struct pod *pod; /* the sandbox that it is a member of, where that has no container of its own */
 };
 
 static void create_free(struct create *c)
@@ -58,14 +59,16 @@ static void create_free(struct create *c)
 	free(c);
 }
 
-static const char *find_other(int pid, void *data)
+static const char *find_other(int pid, const char *type, void *data)
 {
 	const struct create *c = data;
 
 	for (size_t i = 0; i < c->other_count; i++)
 		if (c->others[i].pid == pid)
 			return c->others[i].name;
-	return c->pod && c->pod->pid == pid ? "" : NULL;
+	if (!c->pod || c->pod->pid != pid)
+		return NULL;
+	return c->pause && strcmp(type, "pid") == 0 ? c->pause : "";
 }
 
 /* ---- in the thread ---- */
@@ -144,7 +147,12 @@ static void set_spec(struct op *op)
 {
 	struct create *c = op->result;
 	char *text = NULL, *json;
-	int r = guest_spec_adapt(op->task->host->spec, find_other, c, &text);
+	int r = 0;
+
+	if (c->pod && pod_is_shared(c->pod, op->task->host->spec, "pid"))
+		r = pod_pause_need(&c->pod->pause, c->making.ctx, c->making.vm, &c->pause, &text);
+	if (r == 0)
+		r = guest_spec_adapt(op->task->host->spec, find_other, c, &text);
 
 	if (r < 0) {
 		op_fail_text(op, r, text);

@@ -35,6 +35,8 @@ struct sandbox *sandbox_new(struct server *server)
 
 static void forget_vm(struct sandbox *sandbox)
 {
+	if (sandbox->server->pod)
+		pod_pause_drop(&sandbox->server->pod->pause);
 	loop_unwatch(&sandbox->net_watch);
 	loop_unwatch(&sandbox->vm_watch);
 	netns_mirror_free(sandbox->mirror);

@@ -251,8 +251,8 @@ static void close_server(struct server *server)
 		task_unlist(server->tasks);
 	while (server->connections)
 		conn_close(server->connections->conn);
-	pod_free(server->pod);
 	sandbox_free(server->sandbox);
+	pod_free(server->pod);
 	publisher_free(server->publisher);
 	if (server->signals.fd >= 0)
 		close(server->signals.fd);

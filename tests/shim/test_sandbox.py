@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -132,6 +133,12 @@ class Case(shim.Case):
         self.delete(sandbox.id, sandbox.bundle)
         self.assertFalse(os.path.exists(os.path.join(sandbox.bundle, "cchv.state")))
 
+    def order(self, **order):
+        run = os.path.join(self.directory, "run")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+            s.connect(os.path.join(run, os.listdir(run)[0], "control"))
+            s.send(json.dumps(order).encode())
+
     def recorded(self):
         with open(os.path.join(self.directory, "record"), encoding="utf-8") as f:
             return [json.loads(line) for line in f]
@@ -209,7 +216,8 @@ class Life(Case):
         with self.refused(12):
             sandbox.call("UpdateSandbox")
         with self.refused(3, "network of the host"):
-            sandbox.create(sandbox.bundle, "")
+            sandbox.create(sandbox.bundle, "", proto.any_of(CONFIG_URL, proto.encode((8, proto.encode(
+                (2, proto.encode((1, proto.encode((1, 2))))))))))
         with self.refused(2, "/no/such/namespace"):
             sandbox.create(sandbox.bundle, "/no/such/namespace")
         netns = self.netns()
@@ -229,6 +237,27 @@ class Life(Case):
         with self.refused(5):
             Sandbox(sandbox.client, "other").shutdown()
         self.finish(sandbox)
+
+    def test_network_of_the_bundle(self):
+        """Without a path in the request: that of a specification, which may ask for a new one, or none."""
+        netns = self.netns()
+        for i, (namespaces, code) in enumerate((([{"type": "network", "path": netns}], 0), ([{"type": "network"}], 0), ([], 3),
+                                                (None, 0))):
+            sandbox = self.prepared(f"pod{i}")
+            if namespaces is not None:
+                with open(os.path.join(sandbox.bundle, "config.json"), "w", encoding="utf-8") as f:
+                    json.dump(self.spec(["x"], linux={"namespaces": namespaces}), f)
+            if code:
+                with self.refused(code, "network of the host"):
+                    sandbox.create(sandbox.bundle, "")
+                sandbox.shutdown()
+                continue
+            sandbox.create(sandbox.bundle, "")
+            pid, _ = sandbox.start()
+            here, there = os.readlink("/proc/self/ns/net"), os.readlink(f"/proc/{pid}/ns/net")
+            self.assertNotEqual(here, there)
+            self.assertEqual(there == os.readlink(netns), i == 0)
+            self.finish(sandbox)
 
     def test_created_and_stopped(self):
         sandbox = self.prepared()
@@ -341,6 +370,116 @@ class Members(Case):
                          ["/etc/hostname", "/etc/hosts", "/etc/resolv.conf"])
         task.kill()
         task.delete()
+        self.finish(sandbox)
+
+
+class Processes(Case):
+    """Containers that see the processes of others: of one of them (kubectl debug), or of all of the pod."""
+
+    def spaces(self, sandbox, pid):
+        return [{"type": "mount"}, {"type": "pid", "path": f"/proc/{pid}/ns/pid"}] + \
+            [{"type": kind, "path": f"/proc/{sandbox.pid}/ns/{name}"} for kind, name in (("ipc", "ipc"), ("uts", "uts"),
+                                                                                       ("network", "net"))]
+
+    def pid_path(self, id):
+        return next(n["path"] for n in self.spec_of(id)["linux"]["namespaces"] if n["type"] == "pid")
+
+    def container_of(self, id):
+        return next(p["container"] for m, p in self.recorded() if m == "container.create" and p["container"].startswith(id + "."))
+
+    def debug(self, sandbox, target, gone):
+        """An ephemeral container joins a running pod, its target's processes, and goes; the target does not notice."""
+        debugger = self.create(self.member(sandbox, "debugger", ("sh", "-c", "exit 3"), namespaces=self.spaces(sandbox, target.pid)))
+        self.assertEqual(self.pid_path("debugger"), "container:" + self.container_of(target.id))
+        debugger.start()
+        self.assertEqual(debugger.wait(), 3)
+        debugger.delete()
+        debugger.shutdown()
+        self.assertEqual(target.status(), RUNNING)
+        stranger = self.member(sandbox, "stranger", namespaces=self.spaces(sandbox, gone))
+        with self.refused(3, "linux.namespaces", f"/proc/{gone}/ns/pid"):
+            stranger.create(stranger.bundle, rootfs=self.rootfs(), options=self.options())
+        stranger.shutdown()
+
+    def test_debug(self):
+        self.record()
+        sandbox = self.started()
+        target, other = self.create(self.member(sandbox, "target")), self.create(self.member(sandbox, "other"))
+        target.start()
+        self.remove(other)
+        self.debug(sandbox, target, other.pid)
+        self.remove(target)
+        self.finish(sandbox)
+
+    def test_debug_with_a_pause_container(self):
+        self.record()
+        annotations = {"io.kubernetes.cri.sandbox-id": "pod", "io.kubernetes.cri.container-type": "sandbox"}
+        pod = self.running("pod", annotations=annotations)
+        sandbox = Sandbox(pod.client, "pod")
+        sandbox.pid, sandbox.socket = pod.pid, pod.socket
+        target, other = self.create(self.member(sandbox, "target")), self.create(self.member(sandbox, "other"))
+        target.start()
+        self.remove(other)
+        self.debug(sandbox, target, other.pid)
+        self.remove(target)
+        self.end(pod)
+
+    def test_shared(self):
+        """shareProcessNamespace without a pause container: what holds the namespace is nobody's container."""
+        self.record()
+        sandbox = self.started()
+        tasks = []
+        for id in ("a", "b"):
+            task = self.create(self.member(sandbox, id, namespaces=self.spaces(sandbox, sandbox.pid)))
+            task.start()
+            tasks.append(task)
+        holders = [p["container"] for m, p in self.recorded() if m == "container.create" and p["container"].startswith("pause.")]
+        self.assertEqual(len(holders), 1, "one for all of them")
+        self.assertEqual({self.pid_path("a"), self.pid_path("b")}, {"container:" + holders[0]})
+        started = [(m, p["container"]) for m, p in self.recorded() if m in ("exec.start", "container.create")]
+        self.assertLess(started.index(("exec.start", holders[0])), started.index(("container.create", self.container_of("a"))))
+        # The first of them is no more than the others.
+        self.remove(tasks[0])
+        self.assertEqual(tasks[1].status(), RUNNING)
+        self.remove(tasks[1])
+        self.assertEqual([e[1] for _, _, e in self.events.list if e[1][-1].startswith(b"pause")], [])
+        self.finish(sandbox)
+        containers = os.path.join(self.directory, "state", "containers")
+        self.assertEqual([n for n in os.listdir(containers) if not n.startswith(".")], [])
+
+    def test_shared_at_once(self):
+        self.record()
+        sandbox = self.started()
+        tasks = [self.member(sandbox, f"t{i}", namespaces=self.spaces(sandbox, sandbox.pid)) for i in range(4)]
+        threads = [threading.Thread(target=self.create, args=(task,)) for task in tasks]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len({self.pid_path(task.id) for task in tasks}), 1)
+        for task in tasks:
+            task.start()
+            self.remove(task)
+        self.finish(sandbox)
+
+    def test_holder_that_cannot_be_made(self):
+        self.plan({"agent": {"calls": {"container.create": {"error": {"errno": "EINVAL", "kind": "other", "message": "no"}}}}})
+        sandbox = self.started()
+        task = self.member(sandbox, "m", namespaces=self.spaces(sandbox, sandbox.pid))
+        with self.assertRaises(ttrpc.Failure) as caught:
+            task.create(task.bundle, rootfs=self.rootfs(), options=self.options())
+        self.assertIn("the holder of the pod's processes", caught.exception.message)
+        self.order(agent={"calls": {}})
+
+        def is_created():
+            try:
+                self.create(task)
+            except ttrpc.Failure:
+                return False
+            return True
+        self.until(is_created, "the next one makes it anew")
+        task.start()
+        self.remove(task)
         self.finish(sandbox)
 
 

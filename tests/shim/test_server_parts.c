@@ -354,7 +354,7 @@ TEST(systemd_cgroup)
 
 /* ---- the guest's specification ---- */
 
-static const char *find(int pid, void *data)
+static const char *find(int pid, const char *type, void *data)
 {
 	return pid == 42 ? "other.1" : pid == 7 ? "" : NULL;
 }
