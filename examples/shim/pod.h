@@ -53,6 +53,10 @@ void pod_ended(struct pod *pod, uint64_t time_ns);
 void pod_wait(struct pod *pod, struct call *call);
 void pod_answer_when_stopped(struct pod *pod, struct call *call);
 
+/* As the daemon wants to know it: a specification; what "crictl inspectp" shows. JSON, free() it; NULL: no memory. */
+char *pod_spec_json(const struct pod *pod);
+char *pod_info_json(const struct pod *pod);
+
 /* ---- its containers (pod_member.c), in their threads ---- */
 
 /* Its namespace of this kind ("ipc", "pid") is the pod's, by the number of the process that stands for it. */

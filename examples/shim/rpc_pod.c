@@ -6,6 +6,7 @@
 #include "rpc_pod.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 
@@ -87,6 +88,12 @@ void rpc_pod_status(struct server *server, struct call *call, struct request *re
 	wire_put_string(&reply, 1, pod->id);
 	wire_put_uint(&reply, 2, pod->state == POD_ENDED ? 0 : (uint64_t)pod->pid);
 	wire_put_string(&reply, 3, pod->state == POD_READY ? "SANDBOX_READY" : "SANDBOX_NOTREADY");
+	if (request->verbose) {
+		char *json = pod_info_json(pod);
+
+		put_info(&reply, "info", json ? json : "{}");
+		free(json);
+	}
 	if (request->verbose && sandbox->state == SANDBOX_UP) {
 		char number[32];
 

@@ -150,6 +150,17 @@ static void failed(struct op *op, struct pod *pod)
 	pod_ended(pod, 0);
 }
 
+static void put_spec(struct wire *reply, const struct pod *pod)
+{
+	char *json = pod_spec_json(pod);
+	struct wire spec = { 0 };
+
+	if (json)
+		wire_put(&spec, json, strlen(json));
+	wire_put_any(reply, 3, "types.containerd.io/opencontainers/runtime-spec/1/Spec", &spec);
+	free(json);
+}
+
 static void started(struct op *op, struct starting *s)
 {
 	struct pod *pod = s->pod;
@@ -161,6 +172,7 @@ static void started(struct op *op, struct starting *s)
 	sandbox_made(op->server->sandbox, 1);
 	wire_put_uint(&reply, 1, (uint64_t)pod->pid);
 	wire_put_time(&reply, 2, pod->created_ns);
+	put_spec(&reply, pod);
 	call_answer(op->call, &reply);
 	op->call = NULL;
 	/* Somebody wanted its end too late to break the start off. */

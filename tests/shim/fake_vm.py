@@ -174,7 +174,7 @@ class Agent(fake_vmm.Agent):
         time.sleep(self.plan.get("slow_start", 0))
         # The program of an image, which no machine but a guest has at that place.
         if process["args"] == ["/cchv-pause"]:
-            process = {"args": ["sleep", "1000"]}
+            process = {"args": ["tail", f"--pid={os.getpid()}", "--follow", "/dev/null"]}
         environment = dict(item.split("=", 1) for item in process.get("env", []))
         try:
             running = Process(self, params, process["args"], streams, {"PATH": os.environ["PATH"], **environment})

@@ -36,7 +36,10 @@ class Sandbox:
         self.call("CreateSandbox", (2, bundle), (4, options), (5, netns))
 
     def start(self):
-        reply = proto.Message(self.call("StartSandbox", timeout=shim.PATIENCE * 4), pid=1, time=2)
+        reply = proto.Message(self.call("StartSandbox", timeout=shim.PATIENCE * 4), pid=1, time=2, spec=3)
+        spec = proto.Message(reply.raw("spec"), url=1, value=2)
+        assert spec.text("url") == "types.containerd.io/opencontainers/runtime-spec/1/Spec", spec.fields
+        self.spec = json.loads(spec.raw("value"))
         return reply.number("pid"), proto.time_of(reply.raw("time"))
 
     def stop(self, timeout_s=0):
@@ -182,6 +185,8 @@ class Life(Case):
         info = dict((e[1][-1].decode(), e[2][-1].decode()) for e in map(proto.decode, sandbox.status(True).all("info")))
         self.assertTrue(info["vm"].startswith("pod."), info)
         self.assertEqual((info["memory_bytes"], info["vcpus"]), (str(64 << 20), "1"))
+        self.assertEqual(json.loads(info["info"]), {"pid": sandbox.pid, "processStatus": "running",
+                                                    "runtimeType": "io.containerd.cchv.v2"})
         self.assertEqual(sandbox.status().all("info"), [])
         self.finish(sandbox)
 
@@ -325,6 +330,8 @@ class Members(Case):
         task = self.create(self.member(sandbox, "m", mounts=mounts, hostname="other", linux={"sysctl": {"kernel.shm_rmid_forced": "0"}}))
         configured = next(p for m, p in self.recorded() if m == "vm.configure")
         self.assertEqual(configured["hostname"], "web-0")
+        self.assertEqual((sandbox.spec["hostname"], sandbox.spec["linux"]["namespaces"]),
+                         ("web-0", [{"type": "network", "path": sandbox.netns}]))
         spec = self.spec_of("m")
         self.assertEqual([n["type"] for n in spec["linux"]["namespaces"]], ["pid", "mount"], "the rest is the VM's own")
         self.assertNotIn("hostname", spec)
