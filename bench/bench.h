@@ -55,6 +55,7 @@ int case_many(struct bench *bench);
 int case_memory(struct bench *bench);
 int case_idle(struct bench *bench);
 int case_initramfs(struct bench *bench);
+int case_clone(struct bench *bench);
 
 /* samples.c */
 uint64_t mono_ns(void);

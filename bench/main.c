@@ -14,6 +14,7 @@ static const struct bench_case cases[] = {
 	{ "vm-ready", case_ready },      { "exec", case_exec },     { "stdout", case_stdout },
 	{ "eight", case_many },          { "memory", case_memory }, { "idle", case_idle },
 	{ "initramfs", case_initramfs },
+	{ "clone", case_clone },
 };
 
 int bench_context(struct bench *bench, cchv_ctx **ret_ctx)

@@ -5,10 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
-#include <linux/fs.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,8 +14,8 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/proc.h"
+#include "file_copy.h"
 
-#define COPY_CHUNK 65536
 #define ROUND (1ULL << 20)
 #define SMALL (1ULL << 30)    /* below, the journal is small too */
 /* What the template's layout depends on: another line here is another template. */
@@ -26,43 +24,6 @@
 static int failed(const char *path, cchv_error **err)
 {
 	return err_set(err, err_code_of_errno(errno), errno, "scratch disk '%s'", path);
-}
-
-/* Copy the parts that hold data. */
-static int copy_data(int from, int to, off_t size)
-{
-	uint8_t buffer[COPY_CHUNK];
-	off_t at = 0, end;
-
-	while (at < size) {
-		at = lseek(from, at, SEEK_DATA);
-		if (at < 0)
-			return errno == ENXIO ? 0 : -1;
-		end = lseek(from, at, SEEK_HOLE);
-		if (end < 0)
-			return -1;
-		while (at < end) {
-			size_t part = end - at < (off_t)sizeof(buffer) ? (size_t)(end - at) : sizeof(buffer);
-
-			if (fd_pread_full(from, buffer, part, at) != (ssize_t)part ||
-			    fd_pwrite_full(to, buffer, part, at) < 0)
-				return -1;
-			at += (off_t)part;
-		}
-	}
-	return 0;
-}
-
-/* Shared blocks where the file system has them, else a sparse copy. */
-static int copy_file(int from, int to)
-{
-	struct stat st;
-
-	if (ioctl(to, FICLONE, from) == 0)
-		return 0;
-	if (fstat(from, &st) < 0 || ftruncate(to, st.st_size) < 0)
-		return -1;
-	return copy_data(from, to, st.st_size);
 }
 
 static int run_mkfs(const char *path, uint64_t bytes, uint64_t deadline, cchv_error **err)
@@ -172,7 +133,7 @@ int scratch_make(const char *templates_dir, const char *path, uint64_t bytes, ui
 	to = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (to < 0)
 		return failed(path, err);
-	if (copy_file(from, to) < 0) {
+	if (file_copy(from, to) < 0) {
 		r = failed(path, err);
 		unlink(path);
 	}

@@ -37,8 +37,6 @@ const char *template_why_not(const cchv_vm_config *config)
 		return "it has JSON of its own for the VMM";
 	if (config->set_ids)
 		return "its VMM runs as another user, who cannot read the template";
-	if (vm_config_shared(config))
-		return "its memory is shared with other processes (a shared directory needs that)";
 	if (vm_config_max_vcpus(config) > TEMPLATE_MAX_VCPUS)
 		return "it may have more vCPUs than a template";
 	if (template_config_new(&usual, NULL) < 0)

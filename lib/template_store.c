@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "ctx.h"
+#include "file_copy.h"
 #include "findings.h"
 #include "list.h"
 
@@ -205,7 +206,15 @@ int template_lock(cchv_ctx *ctx, uint64_t deadline, int *ret_fd, cchv_error **er
 	return CCHV_OK;
 }
 
-/* Everything in tmp/, with the lock held. How many there were, or an error. */
+/* A copy of a memory, whose VM is just being started. */
+static int is_in_use(const char *path)
+{
+	cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+	return fd >= 0 && fd_lock(fd, 0) < 0 && errno == EWOULDBLOCK;
+}
+
+/* Everything in tmp/ that nobody uses, with the lock held. How many there were, or an error. */
 static int clear_tmp(const cchv_ctx *ctx, cchv_error **err)
 {
 	cleanup_free char *path = store_path(ctx, "tmp");
@@ -224,6 +233,8 @@ static int clear_tmp(const cchv_ctx *ctx, cchv_error **err)
 		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
 			continue;
 		one = mem_printf("%s/%s", path, entry->d_name);
+		if (one && is_in_use(one))
+			continue;
 		r = one ? path_remove_tree(one, err) : err_nomem(err);
 		count++;
 	}
@@ -311,11 +322,49 @@ int template_prune(cchv_ctx *ctx, cchv_findings *findings)
 	if (r == 0)
 		return CCHV_OK;
 	text = r < 0 ? mem_strdup(cchv_error_message(error))
-	             : mem_printf("%d unfinished template%s", r, r > 1 ? "s" : "");
+	             : mem_printf("%d unfinished template%s or cop%s", r, r > 1 ? "s" : "",
+	                          r > 1 ? "ies" : "y");
 	if (!text || r == CCHV_ERR_NOMEM)
 		return CCHV_ERR_NOMEM;
 	return findings_add(findings, "template", r < 0 ? CCHV_FINDING_WARN : CCHV_FINDING_REMOVED, text,
 	                    r < 0 ? "look at its directory, then prune again" : NULL);
+}
+
+/* ---- copies ---- */
+
+void template_copy_drop(struct template_copy *copy)
+{
+	if (copy->path)
+		unlink(copy->path);
+	free(copy->path);
+	fd_close(&copy->fd);
+	copy->path = NULL;
+}
+
+int template_copy_ram(cchv_ctx *ctx, const struct template *template, const char *vm_id,
+                      struct template_copy *ret_copy, cchv_error **err)
+{
+	cleanup_free char *from = mem_printf("%s/" TEMPLATE_RAM, template->dir);
+	struct template_copy copy = TEMPLATE_COPY_INIT;
+	cleanup_close int fd = -1;
+	int r = CCHV_OK;
+
+	copy.path = mem_printf("%s/templates/tmp/%s.ram", ctx->state_dir, vm_id);
+	if (!from || !copy.path) {
+		free(copy.path);
+		return err_nomem(err);
+	}
+	fd = open(from, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	/* A VM of that id that died left one, perhaps. */
+	if (fd >= 0 && (unlink(copy.path) == 0 || errno == ENOENT))
+		copy.fd = open(copy.path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (copy.fd < 0 || fd_lock(copy.fd, 0) < 0 || file_copy(fd, copy.fd) < 0)
+		r = err_set(err, err_code_of_errno(errno), errno, "copy its memory to '%s'", copy.path);
+	if (r < 0)
+		template_copy_drop(&copy);
+	else
+		*ret_copy = copy;
+	return r;
 }
 
 /* ---- the checksum ---- */

@@ -46,6 +46,19 @@ int template_publish(cchv_ctx *ctx, const char *dir, const char *key, struct jso
 int template_prune(cchv_ctx *ctx, cchv_findings *findings);
 
 /*
+ * A copy of its memory, for one VM that must share it with other processes. It has a name until it is dropped: then it
+ * belongs to whoever has opened it meanwhile. Locked, so that nobody takes it for what a dead owner has left.
+ */
+struct template_copy {
+	char *path;
+	int fd;
+};
+#define TEMPLATE_COPY_INIT { NULL, -1 }
+int template_copy_ram(cchv_ctx *ctx, const struct template *template, const char *vm_id,
+                      struct template_copy *ret_copy, cchv_error **err);
+void template_copy_drop(struct template_copy *copy);
+
+/*
  * The contents of a guest's memory: pages that are all zeroes do not count, so that a hole is the same as zeroes.
  * *ret_used: the bytes of the others.
  */

@@ -6,6 +6,7 @@
 
 #include "agent/channel.h"
 #include "base/clock.h"
+#include "ctx.h"
 #include "vmm/http.h"
 
 /* How long after a connection broke the VMM's end is waited for, which tells why. */
@@ -68,15 +69,26 @@ static int wait_reply(cchv_vm *vm, struct vmm_call *call, struct waiting *w, uin
 	return CCHV_OK;
 }
 
+/* Where a start's time goes. */
+static void note_time(cchv_vm *vm, const char *name, uint64_t began)
+{
+	log_debug(&vm->ctx->log, "VM '%s': %s took %.1f ms", vm->id, name,
+	          (double)(clock_mono_ns() - began) / NS_PER_MS);
+}
+
 int vm_api(cchv_vm *vm, const char *method, const char *name, struct json *body, uint64_t limit_ms,
            uint64_t deadline, struct json **ret_body, cchv_error **err)
 {
+	uint64_t began = clock_mono_ns();
 	struct waiting w = { 0 };
 	struct vmm_call *call = NULL;
 	int r;
 
 	r = vmm_http_call(vm->http, method, name, body, limit_ms, on_reply, &w, &call, err);
-	return r < 0 ? r : wait_reply(vm, call, &w, deadline, ret_body, err);
+	if (r == CCHV_OK)
+		r = wait_reply(vm, call, &w, deadline, ret_body, err);
+	note_time(vm, name, began);
+	return r;
 }
 
 int vm_api_fds(cchv_vm *vm, const char *name, struct json *body, const int *fds, size_t fd_count,
@@ -94,6 +106,7 @@ int vm_ask(cchv_vm *vm, const char *method, struct json *params, uint64_t deadli
            cchv_error **err)
 {
 	struct channel_call call = { 0 };
+	uint64_t began = clock_mono_ns();
 	int r;
 
 	if (!vm->agent) {
@@ -105,6 +118,7 @@ int vm_ask(cchv_vm *vm, const char *method, struct json *params, uint64_t deadli
 		return r;
 	while (!call.done && r == CCHV_OK)
 		r = vm_serve(vm, deadline, err);
+	note_time(vm, method, began);
 	if (!call.done) {
 		channel_call_drop(&call);
 		return r;

@@ -4,7 +4,8 @@
  * stands still, has the right size and the VM's own devices, and does not know yet who it is.
  *
  * The run directory gets what the snapshot names by relative paths: links to the template's files, which are only read,
- * and a config of its own, in which the memory is private: pages that are written become the clone's.
+ * and a config of its own, in which the memory is private: pages that are written become the clone's. A VM whose memory
+ * other processes share (shared directories) gets a copy of it instead.
  */
 #include "vm_restore.h"
 
@@ -86,7 +87,7 @@ int vm_choose_start(cchv_vm *vm, const cchv_vm_config *asked, const char *why_co
 /* ---- the files ---- */
 
 /* The snapshot's config, with what is this clone's own. */
-static int edit_config(struct json *config, cchv_error **err)
+static int edit_config(struct json *config, int shared, cchv_error **err)
 {
 	struct json *memory = json_edit(config, "memory", JSON_OBJECT);
 	struct json *zone = memory ? json_edit_at(json_edit(memory, "zones", JSON_ARRAY), 0) : NULL;
@@ -94,14 +95,14 @@ static int edit_config(struct json *config, cchv_error **err)
 
 	if (!zone || !console)
 		return err_set(err, CCHV_ERR_PROTOCOL, 0, "its config has no memory zone or no console");
-	json_set_bool(memory, "shared", 0);
-	json_set_bool(zone, "shared", 0);
+	json_set_bool(memory, "shared", shared);
+	json_set_bool(zone, "shared", shared);
 	/* The pty of the VMM that the template was taken of. */
 	json_remove(console, "file");
 	return CCHV_OK;
 }
 
-static int write_config(int directory, const struct template *template, cchv_error **err)
+static int write_config(int directory, const struct template *template, int shared, cchv_error **err)
 {
 	cleanup_free char *path = mem_printf("%s/" TEMPLATE_CONFIG, template->dir);
 	cleanup_buf struct buf text = BUF_INIT(TEMPLATE_CONFIG_MAX), out = BUF_INIT(TEMPLATE_CONFIG_MAX);
@@ -112,7 +113,7 @@ static int write_config(int directory, const struct template *template, cchv_err
 	if (r == CCHV_OK)
 		r = json_parse((const char *)text.data, text.len, &config, err);
 	if (r == CCHV_OK)
-		r = edit_config(config, err);
+		r = edit_config(config, shared, err);
 	if (r < 0)
 		return r;
 	if (json_print(config, 0, &out) < 0)
@@ -123,15 +124,18 @@ static int write_config(int directory, const struct template *template, cchv_err
 	return CCHV_OK;
 }
 
+static int link_to(const char *target, const char *name, int directory, cchv_error **err)
+{
+	if (symlinkat(target, directory, name) < 0)
+		return err_set(err, CCHV_ERR_SYSTEM, errno, "link to '%s'", target);
+	return CCHV_OK;
+}
+
 static int link_file(const struct template *template, const char *name, int directory, cchv_error **err)
 {
 	cleanup_free char *target = mem_printf("%s/%s", template->dir, name);
 
-	if (!target)
-		return err_nomem(err);
-	if (symlinkat(target, directory, name) < 0)
-		return err_set(err, CCHV_ERR_SYSTEM, errno, "link to '%s'", target);
-	return CCHV_OK;
+	return target ? link_to(target, name, directory, err) : err_nomem(err);
 }
 
 /* What the VMM wrote beside its config, whatever that is. */
@@ -160,7 +164,17 @@ static int link_snapshot(const struct template *template, int directory, cchv_er
 	return r;
 }
 
-static int lay_out(cchv_vm *vm, const struct template *template, cchv_error **err)
+static int link_ram(cchv_vm *vm, const struct template *template, struct template_copy *copy, cchv_error **err)
+{
+	int r;
+
+	if (!vm_config_shared(vm->config))
+		return link_file(template, TEMPLATE_RAM, vm->record->dir_fd, err);
+	r = template_copy_ram(vm->ctx, template, vm->id, copy, err);
+	return r < 0 ? r : link_to(copy->path, TEMPLATE_RAM, vm->record->dir_fd, err);
+}
+
+static int lay_out(cchv_vm *vm, const struct template *template, struct template_copy *copy, cchv_error **err)
 {
 	cleanup_close int directory = -1;
 	int r;
@@ -170,10 +184,10 @@ static int lay_out(cchv_vm *vm, const struct template *template, cchv_error **er
 	directory = openat(vm->record->dir_fd, DIRECTORY, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (directory < 0)
 		return err_set(err, CCHV_ERR_SYSTEM, errno, "run directory %s", vm->run_dir);
-	r = write_config(directory, template, err);
+	r = write_config(directory, template, vm_config_shared(vm->config), err);
 	if (r == CCHV_OK)
 		r = link_snapshot(template, directory, err);
-	return r < 0 ? r : link_file(template, TEMPLATE_RAM, vm->record->dir_fd, err);
+	return r < 0 ? r : link_ram(vm, template, copy, err);
 }
 
 /* ---- the VMM ---- */
@@ -194,17 +208,21 @@ static int check_version(const cchv_vm *vm, const struct template *template, cch
 
 int vm_restore(cchv_vm *vm, const struct template *template, uint64_t deadline, cchv_error **err)
 {
+	struct template_copy copy = TEMPLATE_COPY_INIT;
 	struct json *body;
 	int r = check_version(vm, template, err);
 
 	if (r == CCHV_OK)
-		r = lay_out(vm, template, err);
-	if (r < 0)
-		return r;
-	record_set(vm->record, "template", json_copy(json_get(template->info, "key")));
-	body = json_new_object();
-	json_set_string(body, "source_url", "file://" DIRECTORY);
-	return vm_api(vm, "PUT", "vm.restore", body, API_BOOT_MS, deadline, NULL, err);
+		r = lay_out(vm, template, &copy, err);
+	if (r == CCHV_OK) {
+		record_set(vm->record, "template", json_copy(json_get(template->info, "key")));
+		body = json_new_object();
+		json_set_string(body, "source_url", "file://" DIRECTORY);
+		r = vm_api(vm, "PUT", "vm.restore", body, API_BOOT_MS, deadline, NULL, err);
+	}
+	/* The VMM has it open now, and nobody else needs to find it. */
+	template_copy_drop(&copy);
+	return r;
 }
 
 static int plug_disks(cchv_vm *vm, uint64_t deadline, cchv_error **err)
@@ -229,7 +247,7 @@ int vm_restore_finish(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 {
 	uint32_t vcpus = vm_config_vcpus(vm->config);
 	uint64_t memory = vm_config_vm_memory(vm_config_memory(vm->config));
-	const struct vmm_list *nets = &vm->config->nets;
+	const struct vmm_list *nets = &vm->config->nets, *fss = &vm->config->fss;
 	int r;
 
 	/* Memory before the devices: pmem takes of it what describes its pages. */
@@ -240,6 +258,11 @@ int vm_restore_finish(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 		cleanup_free char *id = NULL;
 
 		r = vm_plug_net(vm, nets->items[i], deadline, &id, err);
+	}
+	for (size_t i = 0; i < fss->count && r == CCHV_OK; i++) {
+		cleanup_free char *id = NULL;
+
+		r = vm_plug_fs(vm, fss->items[i], deadline, &id, err);
 	}
 	return r;
 }

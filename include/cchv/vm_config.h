@@ -392,11 +392,12 @@ int cchv_vm_config_to_json(cchv_vm_config *config, char **ret_json, cchv_error *
  * @start:  one of enum cchv_start; CCHV_START_AUTO by default
  *
  * From a template (<cchv/template.h>) where one that fits was built; nothing builds one unasked. VMs
- * with a kernel, an initramfs, a command line or JSON of their own, with shared memory (shared
- * directories need it), with a VMM that runs as another user, or larger than every template may become
- * start cold: CCHV_START_AUTO does so and cchv_vm_get_start() tells why; cchv_vm_create() answers
- * CCHV_START_TEMPLATE with CCHV_ERR_UNSUPPORTED then, and with CCHV_ERR_NOT_FOUND where no template
- * was built. With CCHV_START_AUTO a VM starts cold too when its template turns out not to work.
+ * with a kernel, an initramfs, a command line or JSON of their own, with a VMM that runs as another
+ * user, or larger than every template may become start cold: CCHV_START_AUTO does so, and
+ * cchv_vm_get_start() tells why; cchv_vm_create() answers CCHV_START_TEMPLATE with
+ * CCHV_ERR_UNSUPPORTED then, and with CCHV_ERR_NOT_FOUND where no template was built. With
+ * CCHV_START_AUTO a VM starts cold too when its template turns out not to work. Memory that is shared
+ * with other processes (shared directories need it) is a copy of the template's.
  *
  * Valid in: always.
  * Threads:  one at a time per config.

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <linux/reboot.h>
 #include <linux/vm_sockets.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,9 +151,104 @@ static int run_args(int argc, char **argv)
 	return 0;
 }
 
+/*
+ * many NAMES SOCKETS: look for so many names that do not exist (a dentry each) and hold so many TCP connections to
+ * ourselves at once: "NAMES SOCKETS" when all of it went well
+ */
+static int run_many(int argc, char **argv)
+{
+	uint64_t names = probe_number(argv[1]), sockets = probe_number(argv[2]);
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int listener = socket(AF_INET, SOCK_STREAM, 0);
+	socklen_t len = sizeof(address);
+	char path[64];
+
+	(void)argc;
+	for (uint64_t i = 0; i < names; i++) {
+		snprintf(path, sizeof(path), "/tmp/nobody-%llu", (unsigned long long)i);
+		if (access(path, F_OK) == 0 || errno != ENOENT)
+			probe_die("access");
+	}
+	if (listener < 0 || bind(listener, (struct sockaddr *)&address, len) < 0 || listen(listener, 128) < 0 ||
+	    getsockname(listener, (struct sockaddr *)&address, &len) < 0)
+		probe_die("listen");
+	for (uint64_t i = 0; i < sockets; i += 2) {
+		int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+		if (fd < 0 || connect(fd, (struct sockaddr *)&address, len) < 0 || accept(listener, NULL, NULL) < 0)
+			probe_die("socket");
+	}
+	printf("%llu %llu\n", (unsigned long long)names, (unsigned long long)sockets);
+	return 0;
+}
+
+/* draws COUNT: so many times 16 bytes of the kernel's generator, each by a call of its own, in hex */
+static int run_draws(int argc, char **argv)
+{
+	uint64_t count = probe_number(argv[1]);
+	unsigned char bytes[16];
+
+	(void)argc;
+	while (count--) {
+		if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
+			probe_die("getrandom");
+		for (size_t i = 0; i < sizeof(bytes); i++)
+			printf("%02x", bytes[i]);
+		putchar('\n');
+	}
+	return 0;
+}
+
+static int bound(uint16_t port)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+				       .sin_port = htons(port) };
+	int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
+	    bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+		probe_die("bind");
+	return fd;
+}
+
+/*
+ * isn FROM TO: the initial sequence number of a TCP connection between two ports, less the part of it that the kernel
+ * takes from the clock: what is left is a hash of the addresses with the kernel's secret
+ */
+static int run_isn(int argc, char **argv)
+{
+	uint16_t from = (uint16_t)probe_number(argv[1]), to = (uint16_t)probe_number(argv[2]);
+	int raw = socket(AF_INET, SOCK_RAW, IPPROTO_TCP), listener = bound(to), client = bound(from);
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+				       .sin_port = htons(to) };
+	uint32_t now, seq;
+	uint8_t packet[128];
+
+	(void)argc;
+	if (raw < 0 || listen(listener, 1) < 0)
+		probe_die("listen");
+	now = (uint32_t)(now_ns(CLOCK_REALTIME) >> 6);
+	if (connect(client, (struct sockaddr *)&address, sizeof(address)) < 0)
+		probe_die("connect");
+	for (;;) {
+		const uint8_t *tcp = packet + 20;
+
+		if (recv(raw, packet, sizeof(packet), 0) < 40)
+			probe_die("raw socket");
+		/* A SYN alone, from there to there. */
+		if ((tcp[0] << 8 | tcp[1]) != from || (tcp[2] << 8 | tcp[3]) != to || (tcp[13] & 0x12) != 0x02)
+			continue;
+		memcpy(&seq, tcp + 4, sizeof(seq));
+		printf("%u\n", ntohl(seq) - now);
+		return 0;
+	}
+}
+
 const struct probe_command probe_system_commands[] = {
 	{ "clocks", run_clocks, "SECONDS" }, { "random", run_random, "" },
 	{ "touch", run_touch, "BYTES [wait]" }, { "vsock", run_vsock, "CID PORT" },
 	{ "reboot", run_reboot, "HOW" },     { "env-sum", run_env_sum, "" },
-	{ "args", run_args, "ARG..." },	     { NULL, NULL, NULL },
+	{ "args", run_args, "ARG..." },	     { "many", run_many, "NAMES SOCKETS" },
+	{ "isn", run_isn, "FROM TO" },	     { "draws", run_draws, "COUNT" },
+	{ NULL, NULL, NULL },
 };

@@ -126,6 +126,39 @@ class MainPath(TemplateCase):
         self.until(lambda: vm.info(PATIENCE)["devices"] == [], "the device goes", vm)
         vm.attach_disk(cchv.Disk(path, id="d"), PATIENCE)
 
+    def test_shared_memory_is_a_copy(self):
+        key = self.build()
+        before = self.hashes(key)
+        vm = self.create(start=Start.TEMPLATE, shared_memory=True)
+        with open(os.path.join(self.run, vm.id, "restore", "config.json"), encoding="utf-8") as file:
+            config = json.load(file)
+        self.assertEqual((config["memory"]["shared"], config["memory"]["zones"][0]["shared"]), (True, True))
+        # The fake wrote to it, as a guest would; the copy has no name any more.
+        vm.boot(PATIENCE)
+        self.assertEqual(self.hashes(key), before)
+        self.assertEqual(self.unfinished(), [])
+        self.assertFalse(os.path.exists(os.path.join(self.run, vm.id, "ram")))
+
+    def test_a_copy_of_an_owner_that_died(self):
+        self.build()
+        self.plan({"api": {"vm.restore": {"stall": True}}})
+        pid = os.fork()
+        if pid == 0:
+            try:
+                cchv.Vm(self.config(shared_memory=True, kill_with_thread=True), context=self.new_context(), timeout=PATIENCE)
+            finally:
+                os._exit(1)
+        # It is locked before it is filled. While its owner lives it is not taken away, whoever cleans up.
+        self.until(lambda: [name for name in self.unfinished() if name.endswith(".ram") and
+                            os.path.getsize(os.path.join(self.templates, "tmp", name)) == BASE], "the copy is there")
+        self.context.prune()
+        self.assertEqual(len(self.unfinished()), 1)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        self.until(lambda: not any(self.residents()), "the VMM goes with its owner")
+        self.assertIn("unfinished", {finding.name: finding.text for finding in self.context.prune()}["template"])
+        self.assertEqual(self.unfinished(), [])
+
     def test_clients_and_adopters(self):
         self.build()
 
@@ -174,7 +207,6 @@ class Choice(TemplateCase):
         for settings, reason in ((dict(kernel=self.kernel), "a kernel of its own"),
                                  (dict(initramfs=self.initramfs), "an initramfs of its own"),
                                  (dict(cmdline="loglevel=7"), "words of its own"),
-                                 (dict(shared_memory=True), "shared with other processes"),
                                  (dict(vcpus=1, max_vcpus=9), "more vCPUs"), (dict(max_memory=huge), "more memory"),
                                  (dict(uid=os.getuid(), gid=os.getgid()), "another user")):
             with self.subTest(reason):

@@ -154,6 +154,42 @@ TEST(one_builder_at_a_time)
 	cchv_ctx_free(ctx);
 }
 
+TEST(a_copy_is_the_starters_until_it_is_dropped)
+{
+	struct template_copy copy = TEMPLATE_COPY_INIT, again = TEMPLATE_COPY_INIT;
+	struct template *template = NULL;
+	char hash[SHA256_HEX_SIZE], other[SHA256_HEX_SIZE];
+	uint64_t used;
+	struct stat st;
+
+	begin();
+	publish(KEY);
+	CHECK_INT(template_open(ctx, KEY, &template, NULL), 0);
+	CHECK_INT(template_copy_ram(ctx, template, "vm", &copy, NULL), 0);
+	snprintf(file, sizeof(file), "%s/" TEMPLATE_RAM, template->dir);
+	CHECK_INT(template_hash_ram(file, hash, &used, NULL), 0);
+	CHECK_INT(template_hash_ram(copy.path, other, &used, NULL), 0);
+	CHECK_STR(other, hash);
+	CHECK_INT(stat(copy.path, &st), 0);
+	CHECK_INT(st.st_mode & 0777, 0600);
+	CHECK_INT(st.st_size, SIZE);
+	CHECK(st.st_blocks * 512 < SIZE / 2);
+	CHECK_INT(template_prune(ctx, NULL), 0);
+	CHECK_INT(access(copy.path, F_OK), 0);
+	/* What a VM of that name left that died is in nobody's way. */
+	CHECK_INT(template_copy_ram(ctx, template, "vm", &again, NULL), 0);
+	template_copy_drop(&again);
+	template_copy_drop(&copy);
+	CHECK_INT(template_copy_ram(ctx, template, "vm", &copy, NULL), 0);
+	close(copy.fd);
+	copy.fd = -1;
+	CHECK_INT(template_prune(ctx, NULL), 0);
+	CHECK_INT(access(copy.path, F_OK), -1);
+	template_copy_drop(&copy);
+	template_free(template);
+	cchv_ctx_free(ctx);
+}
+
 static void expect_hash(const char *path, char hash[SHA256_HEX_SIZE], uint64_t used)
 {
 	uint64_t n = 1;
