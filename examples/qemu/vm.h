@@ -167,8 +167,8 @@ struct device *device_find(struct vm *vm, const char *id);
 struct device *device_find_qemu(struct vm *vm, const char *qemu_id);
 const char *device_list_key(enum device_kind kind);     /* "disks"; NULL: not in a list */
 
-/* Inside: vm_activation.c: drivers that came up, as events. */
-void vm_note_activations(struct vm *vm);
+/* Inside: vm_activation.c: so many drivers came up (perhaps the same again, or vsock's): events. */
+void vm_note_activations(struct vm *vm, int count);
 
 DEFINE_CLEANUP(device, struct device, device_free)
 #define cleanup_device __attribute__((cleanup(device_cleanup)))

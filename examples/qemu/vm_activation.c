@@ -50,11 +50,12 @@ static struct device *next_by_slot(struct vm *vm, int after)
 	return best;
 }
 
-void vm_note_activations(struct vm *vm)
+void vm_note_activations(struct vm *vm, int count)
 {
 	int slot = -1;
 
-	for (struct device *d = next_by_slot(vm, slot); d; d = next_by_slot(vm, slot)) {
+	/* Each question takes a turn of QEMU's main loop, under its big lock: no more of them than drivers came up. */
+	for (struct device *d = next_by_slot(vm, slot); d && count > 0; d = next_by_slot(vm, slot)) {
 		struct event_property id = { "id", d->id };
 		int up = is_up(vm, d);
 
@@ -62,7 +63,9 @@ void vm_note_activations(struct vm *vm)
 		if (up == 0)
 			continue;
 		d->activated = 1;
-		if (up > 0)
-			event_emit_with(vm->events, "virtio-device", "activated", &id, 1);
+		if (up < 0)
+			continue;
+		count--;
+		event_emit_with(vm->events, "virtio-device", "activated", &id, 1);
 	}
 }

@@ -122,6 +122,7 @@ static void note_death(struct vm *vm)
 int vm_process(struct vm *vm)
 {
 	struct qmp_message event;
+	int activations;
 
 	if (!vm->machine || vm->finished)
 		return 0;
@@ -134,10 +135,11 @@ int vm_process(struct vm *vm)
 		note_death(vm);
 		return 1;
 	}
-	if (machine_take_activations(vm->machine)) {
+	activations = machine_take_activations(vm->machine);
+	if (activations) {
 		/* A driver: the firmware's time is over. */
 		vm->firmware_resets = 0;
-		vm_note_activations(vm);
+		vm_note_activations(vm, activations);
 		return 1;
 	}
 	return 0;
