@@ -70,6 +70,16 @@ static void log_kmsg(int level, const char *text, void *user_data)
 		return; /* there is nobody else to tell */
 }
 
+/*
+ * The kernel asks for modules by this name. It is not in the initramfs: on its way to us a kernel looks fourteen times
+ * for ciphers that no guest has, and each time starts what lies there.
+ */
+static void offer_modules(const struct log_sink *log)
+{
+	if (symlink("/init", "/sbin/modprobe") < 0 && errno != EEXIST)
+		log_error(log, "/sbin/modprobe: errno %d", errno);
+}
+
 static void open_log(struct agent *agent)
 {
 	static int kmsg;
@@ -117,6 +127,7 @@ void boot_begin(struct agent *agent)
 	mount_all(first_mounts, ARRAY_LEN(first_mounts), NULL);
 	close_console();
 	open_log(agent);
+	offer_modules(&agent->log);
 	process_own_signals();
 	reboot(RB_DISABLE_CAD);
 	raise_limits();

@@ -22,7 +22,7 @@ int module_load_alias(const char *alias);
 /* Blocks; for workers. Load all that there are: what cannot be is left out, since its device may be missing. */
 void module_load_all(void);
 
-/* The kernel runs /sbin/modprobe, a link to us, when it wants a module (a file system, a protocol). */
+/* The kernel runs /sbin/modprobe, a link to us (of boot.c), when it wants a module (a file system, a protocol). */
 int module_is_helper(const char *argv0);
 int module_helper(int argc, char **argv);
 
