@@ -276,8 +276,10 @@ static int run_steps(cchv_vm *vm, int end, uint64_t deadline, cchv_error **err)
 		r = vm_check_alive(vm, err);
 		if (r == CCHV_OK)
 			r = steps[b->step].run(vm, deadline, err);
-		if (r == CCHV_OK)
+		if (r == CCHV_OK) {
+			log_debug(&vm->ctx->log, "VM '%s': booting: here is %s", vm->id, steps[b->step].awaits);
 			b->step++;
+		}
 	}
 	b->busy = 0;
 	vm_changed(vm);
