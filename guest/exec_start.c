@@ -61,14 +61,18 @@ enum exec_stream exec_offer_stream(struct agent *agent, const char *container, c
  */
 #define STREAM_PIPE_SIZE (1 << 20)
 
-/* A pipe for a stream that was announced, else /dev/null. child_fd is the process's end. */
-static int open_one(struct exec_stream_end *end, enum stream_name name, int *child_fd, const char **kind,
+/*
+ * A pipe for a stream that was announced, else /dev/null, opened once: *null_fd is -1 before that. child_fd is the
+ * process's end.
+ */
+static int open_one(struct exec_stream_end *end, enum stream_name name, int *child_fd, int *null_fd, const char **kind,
                     cchv_error **err)
 {
 	int fds[2], ours = name == STREAM_STDIN ? 1 : 0;
 
 	if (!end->wanted) {
-		*child_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+		*child_fd = *null_fd >= 0 ? *null_fd : open("/dev/null", O_RDWR | O_CLOEXEC);
+		*null_fd = *child_fd;
 		return *child_fd < 0 ? fail(kind, err, "stream", errno, "open /dev/null") : CCHV_OK;
 	}
 	if (pipe2(fds, O_CLOEXEC) < 0)
@@ -108,10 +112,12 @@ static int open_terminal(struct exec *e, struct process_io *io, const char **kin
 
 static int open_stdio(struct exec *e, struct process_io *io, const char **kind, cchv_error **err)
 {
+	int null_fd = -1;
+
 	if (e->plan->terminal)
 		return open_terminal(e, io, kind, err);
 	for (int i = 0; i < STREAM_COUNT; i++) {
-		int r = open_one(&e->streams[i], (enum stream_name)i, &io->stdio[i], kind, err);
+		int r = open_one(&e->streams[i], (enum stream_name)i, &io->stdio[i], &null_fd, kind, err);
 
 		if (r < 0)
 			return r;
@@ -237,10 +243,10 @@ static void on_reaped(pid_t pid, int status, void *user_data)
 	exec_settle(e);
 }
 
-static int spawn(struct exec *e, struct process_io *io, const char **kind, cchv_error **err)
+/* Until its exec the child tells through a pipe what failed. */
+static int open_report(struct exec *e, struct process_io *io, const char **kind, cchv_error **err)
 {
-	const struct process_ops *ops = e->plan->ops;
-	int fds[2], r;
+	int fds[2];
 
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return fail(kind, err, "other", errno, "pipe");
@@ -249,7 +255,18 @@ static int spawn(struct exec *e, struct process_io *io, const char **kind, cchv_
 	agent_make_private(&e->report_fd);
 	if (fd_set_nonblock(e->report_fd, 1) < 0)
 		return fail(kind, err, "other", errno, "pipe");
-	r = loop_add(e->agent->loop, e->report_fd, EPOLLIN, on_report, e, &e->report, err);
+	return loop_add(e->agent->loop, e->report_fd, EPOLLIN, on_report, e, &e->report, err);
+}
+
+static int spawn(struct exec *e, struct process_io *io, const char **kind, cchv_error **err)
+{
+	const struct process_ops *ops = e->plan->ops;
+	int r = CCHV_OK;
+
+	if (e->plan->borrows)
+		io->failure = &e->failure;
+	else
+		r = open_report(e, io, kind, err);
 	if (r < 0)
 		return r;
 	r = ops->spawn ? ops->spawn(e->agent, e->plan, io, &e->pid, kind, err) :
@@ -261,6 +278,19 @@ static int spawn(struct exec *e, struct process_io *io, const char **kind, cchv_
 		return err_nomem(err);
 	}
 	return CCHV_OK;
+}
+
+static void close_stdio(struct process_io *io)
+{
+	for (int i = 0; i < STREAM_COUNT; i++) {
+		int fd = io->stdio[i];
+
+		/* /dev/null may be there more than once. */
+		for (int k = i + 1; k < STREAM_COUNT; k++)
+			if (io->stdio[k] == fd)
+				io->stdio[k] = -1;
+		fd_close(&io->stdio[i]);
+	}
 }
 
 void exec_launch(struct exec *e)
@@ -276,11 +306,14 @@ void exec_launch(struct exec *e)
 	r = open_stdio(e, &io, &kind, &err);
 	if (r == 0)
 		r = spawn(e, &io, &kind, &err);
-	for (int i = 0; i < STREAM_COUNT; i++)
-		fd_close(&io.stdio[i]);
+	close_stdio(&io);
 	fd_close(&io.report_fd);
 	if (r < 0)
 		exec_abandon(e, r, kind, err);
+	else if (e->plan->borrows && e->failure.kind[0])
+		not_started(e);
+	else if (e->plan->borrows)
+		started(e);
 }
 
 static int parse_stream(struct exec *e, enum stream_name name, const struct json *value, struct reply *reply)

@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -65,6 +66,10 @@ int process_plan_new(struct agent *agent, const char *container, const char *exe
 	return process_bare_new(params, ret_plan, kind, err);
 }
 
+/* A child that borrows has a frame of a few hundred bytes, and those of the C library's wrappers of system calls. */
+#define BORROWED_STACK ((size_t)32768)
+#define BORROWED_GUARD ((size_t)4096)
+
 #define CHILD_NOFILE_SOFT 1024
 #define CHILD_NOFILE_HARD 1048576
 
@@ -96,6 +101,47 @@ static pid_t clone_child(const struct process_plan *plan)
 		args.cgroup = (uint64_t)plan->cgroup_fd;
 	}
 	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+}
+
+/* The child's own; the agent needs its stack as it left it. Never shared: the agent waits while it is in use. */
+static void *borrowed_stack(void)
+{
+	static void *stack;
+
+	if (!stack) {
+		char *p = mmap(NULL, BORROWED_STACK + BORROWED_GUARD, PROT_READ | PROT_WRITE,
+		               MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+
+		if (p == MAP_FAILED)
+			return NULL;
+		if (mprotect(p, BORROWED_GUARD, PROT_NONE) < 0) {
+			munmap(p, BORROWED_STACK + BORROWED_GUARD);
+			return NULL;
+		}
+		stack = p + BORROWED_STACK + BORROWED_GUARD;
+	}
+	return stack;
+}
+
+struct borrower {
+	const struct process_plan *plan;
+	const struct process_io *io;
+};
+
+static int borrowing_main(void *arg)
+{
+	const struct borrower *b = arg;
+
+	child_main(b->plan, b->io);
+}
+
+/* Returns when the child has made its exec, or is gone. */
+static pid_t clone_borrowing(const struct process_plan *plan, const struct process_io *io)
+{
+	struct borrower b = { plan, io };
+	void *stack = borrowed_stack();
+
+	return stack ? clone(borrowing_main, stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &b) : -1;
 }
 
 /*
@@ -136,6 +182,13 @@ int process_fork(struct agent *agent, struct process_plan *plan, const struct pr
 	int fds[2], r;
 
 	child_io.go_fd = -1;
+	if (plan->borrows) {
+		pid = clone_borrowing(plan, &child_io);
+		if (pid < 0)
+			return fail(kind, err, "other", errno, "fork");
+		*ret_pid = pid;
+		return CCHV_OK;
+	}
 	if (plan->ops->parent) {
 		if (pipe2(fds, O_CLOEXEC) < 0)
 			return fail(kind, err, "other", errno, "pipe");
@@ -177,10 +230,11 @@ void process_child_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* Above all targets, so that no dup2() tramples on a source. */
+/* Above all targets, so that no dup2() tramples on a source. Mostly it is: the agent has something open at each. */
 static int move_up(int *fd)
 {
-	*fd = fcntl(*fd, F_DUPFD_CLOEXEC, 3);
+	if (*fd >= 0 && *fd < 3)
+		*fd = fcntl(*fd, F_DUPFD_CLOEXEC, 3);
 	return *fd;
 }
 
@@ -193,7 +247,7 @@ int process_child_begin(const struct process_plan *plan, struct process_io *io)
 	process_child_signals();
 	if (setsid() < 0)
 		return -1;
-	if (move_up(&io->report_fd) < 0)
+	if (!io->failure && move_up(&io->report_fd) < 0)
 		return -1;
 	for (int i = 0; i < 3; i++)
 		if (move_up(&io->stdio[i]) < 0)
@@ -214,6 +268,10 @@ void process_report(const struct process_io *io, int error_number, const char *k
 	failure.error_number = error_number;
 	strncpy(failure.kind, kind, sizeof(failure.kind) - 1);
 	strncpy(failure.what, what, sizeof(failure.what) - 1);
+	if (io->failure) {
+		*io->failure = failure;
+		_exit(127);
+	}
 	/* If this cannot be told, the exit status is all that is left. */
 	if (write(io->report_fd, &failure, sizeof(failure)) < 0)
 		_exit(126);

@@ -19,12 +19,17 @@
 #include "guest/agent.h"
 
 struct process_plan;
+struct process_failure;
 
-/* The descriptors of the process. All are set: absent streams are /dev/null, a terminal is its slave three times. */
+/*
+ * The descriptors of the process. All streams are set: absent ones are /dev/null (one, for all of them), a terminal is
+ * its slave three times.
+ */
 struct process_io {
 	int stdio[3];
 	int report_fd;   /* closes at the exec; before that, process_report() tells through it what failed */
 	int go_fd;       /* -1, or: read one byte before anything else (the parent's hook is done then) */
+	struct process_failure *failure; /* of a plan that borrows, in place of report_fd, which is -1 */
 };
 
 struct process_ops {
@@ -55,6 +60,13 @@ struct process_plan {
 	int pidns_fd;            /* -1: the agent's. Owned by the maker */
 	int cgroup_fd;           /* -1: the agent's. Owned by the maker */
 	uint64_t clone_flags;    /* CLONE_NEW... that the child is born in */
+	/*
+	 * Until its exec the child lives in the agent's memory, and the agent stands still: nothing is copied, and no
+	 * page faults (40 of them, else). Only for a child that nothing can keep waiting and that stays who it is (a
+	 * process of another user in our memory could be traced), born without any of the above; it changes nothing
+	 * but *io->failure.
+	 */
+	int borrows;
 };
 
 /* The failure of a child, as it travels through report_fd (one write, so whole or not at all). */
@@ -77,7 +89,10 @@ void process_plan_free(struct process_plan *plan);  /* NULL is fine */
 int process_plan_new(struct agent *agent, const char *container, const char *exec, const struct json *params,
                      struct process_plan **ret_plan, const char **kind, cchv_error **err);
 
-/* Fork the plan's child into its namespaces and cgroup. */
+/*
+ * Fork the plan's child into its namespaces and cgroup. Of a plan that borrows, the program runs when this returns, or
+ * io->failure is filled (its kind is not empty).
+ */
 int process_fork(struct agent *agent, struct process_plan *plan, const struct process_io *io, pid_t *ret_pid,
                  const char **kind, cchv_error **err);
 

@@ -6,13 +6,17 @@
  */
 #include "guest/process_bare.h"
 
+#include "base/fd.h"
 #include "guest/program.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
+#include <linux/openat2.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define MAX_GROUPS 1024
@@ -107,19 +111,35 @@ static int get_groups(const struct json *list, struct bare_plan *b, const char *
 	return CCHV_OK;
 }
 
+/* Is that who the agent is, in all its ids and groups? */
+static int is_agent(const struct bare_plan *b)
+{
+	uid_t uid[3];
+	gid_t gid[3];
+
+	if (getresuid(&uid[0], &uid[1], &uid[2]) < 0 || getresgid(&gid[0], &gid[1], &gid[2]) < 0)
+		return 0;
+	for (size_t i = 0; i < 3; i++)
+		if (uid[i] != b->uid || gid[i] != b->gid)
+			return 0;
+	return b->group_count == 0 && getgroups(0, NULL) == 0;
+}
+
 static int get_user(const struct json *user, struct bare_plan *b, const char **kind, cchv_error **err)
 {
 	uint32_t mask = 022;
 	int r;
 
-	b->set_ids = user != NULL;
 	r = get_id(user, "uid", &b->uid, kind, err);
 	if (r == 0)
 		r = get_id(user, "gid", &b->gid, kind, err);
 	if (r == 0)
 		r = get_id(user, "umask", &mask, kind, err);
 	b->umask = mask & 07777;
-	return r < 0 ? r : get_groups(json_get(user, "additionalGids"), b, kind, err);
+	if (r == 0)
+		r = get_groups(json_get(user, "additionalGids"), b, kind, err);
+	b->set_ids = r == 0 && user && !is_agent(b);
+	return r;
 }
 
 static int refuse_container_fields(const struct json *process, const char **kind, cchv_error **err)
@@ -169,6 +189,34 @@ static int fill(const struct json *process, struct bare_plan *b, const char **ki
 	return CCHV_OK;
 }
 
+/*
+ * Whether that path leads nowhere but through the agent's own root, which lies in memory. Beyond may be a mount whose
+ * server sleeps. That nothing is there is known at once too.
+ */
+static int is_at_hand(const char *path)
+{
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_XDEV };
+	cleanup_close int fd = -1;
+
+	if (strcmp(path, "/") == 0)
+		return 1;
+	if (path[0] != '/')
+		return 0;
+	fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+	return fd >= 0 || errno == ENOENT || errno == ENOTDIR;
+}
+
+/* See process.h: nothing may keep the child waiting, and it must stay who it is. */
+static int can_borrow(const struct bare_plan *b)
+{
+	if (b->set_ids || !is_at_hand(b->cwd))
+		return 0;
+	for (char **c = b->program.candidates; *c; c++)
+		if (!is_at_hand(*c))
+			return 0;
+	return 1;
+}
+
 int process_bare_new(const struct json *params, struct process_plan **ret_plan, const char **kind, cchv_error **err)
 {
 	const struct json *process = json_get(params, "process");
@@ -188,6 +236,7 @@ int process_bare_new(const struct json *params, struct process_plan **ret_plan, 
 		bare_free(&b->plan);
 		return r;
 	}
+	b->plan.borrows = can_borrow(b);
 	*ret_plan = &b->plan;
 	return CCHV_OK;
 }

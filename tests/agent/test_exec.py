@@ -97,6 +97,35 @@ def case_user_groups_umask(agent):
         refused("EOPNOTSUPP", "spec", h.exec, "x", ["true"], **{name: {}})
 
 
+def case_a_child_changes_nothing_of_the_agent(agent):
+    """Some children live in the agent's memory until their exec (process.h), on this root and as this user."""
+    h = agent.host()
+    proc = f"/proc/{agent.process.pid}"
+
+    def state():
+        with open(proc + "/stat", encoding="ascii") as f:
+            session = f.read().rsplit(")", 1)[1].split()[2:4]
+        with open(proc + "/limits", encoding="ascii") as f:
+            limits = f.read()
+        names = ("Umask", "Uid", "Gid", "Groups", "SigBlk", "SigIgn", "SigCgt", "NoNewPrivs", "Threads")
+        with open(proc + "/status", encoding="ascii") as f:
+            status = [line for line in f if line.split(":")[0] in names]
+        equal(len(status), len(names))
+        return session, limits, os.readlink(proc + "/cwd"), status, agent.descriptors()
+
+    h.run(["true"])
+    before = state()
+    own = dict(uid=os.getuid(), gid=os.getgid(), umask=0o77)
+    for how in ({}, dict(cwd="/etc"), dict(cwd="/proc"), dict(user=own), dict(user=own, noNewPrivileges=True),
+                dict(user=dict(uid=65534, gid=65534))):
+        equal(h.run(["sh", "-c", "exit 7"], **how)[0]["status"] >> 8, 7)
+        equal(code(h.run(["sh", "-c", "kill -9 $$"], **how)[0]), -9)
+        refused("ENOENT", "program", h.exec, "x", ["/no/such"], **how)
+    for name in ("/no/such", "/etc/passwd"):
+        refused("ENOTDIR" if "pass" in name else "ENOENT", "cwd", h.exec, "x", ["true"], cwd=name)
+    until(lambda: state() == before, "the agent to be as it was")
+
+
 def case_nothing_of_the_agent_leaks_in(agent):
     h = agent.host()
     out = h.run(["sh", "-c", "ls /proc/self/fd | tr '\\n' ' '; env; pwd"], cwd="/tmp",
