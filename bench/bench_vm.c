@@ -92,6 +92,8 @@ static cchv_vm_config *settings_of(const char *id, const char *initramfs)
 
 	if (cchv_vm_config_new(&config) < 0 || (id && cchv_vm_config_set_id(config, id) < 0) ||
 	    cchv_vm_config_set_vcpus(config, 1, 1) < 0 || cchv_vm_config_set_memory(config, 256 << 20) < 0 ||
+	    /* What is measured is no clone, and no template is built beside it. */
+	    cchv_vm_config_set_start(config, CCHV_START_COLD) < 0 ||
 	    (initramfs && cchv_vm_config_set_initramfs(config, initramfs) < 0)) {
 		cchv_vm_config_free(config);
 		return NULL;
