@@ -127,6 +127,7 @@ int device_swap_out(struct device *d, struct door *door, struct json *entry, str
 		json_set_u64(entry, "receive", places.receive);
 		json_set_u64(entry, "transmit", places.transmit);
 	}
+	json_set_u64(entry, "next_port", places.next_port);
 	if (list_connections(d, entry) < 0)
 		return fault_nomem(fault);
 	r = virtio_pci_eject(door, d->slot, fault);
@@ -140,14 +141,17 @@ int device_swap_out(struct device *d, struct door *door, struct json *entry, str
 /* A fresh back end, and the old name. */
 static int plan_again(struct device *d, const struct json *entry, struct fault *fault)
 {
-	const uint64_t receive = config_u64(entry, "receive"), transmit = config_u64(entry, "transmit");
-	struct vsock_places places = { (uint16_t)receive, (uint16_t)transmit };
+	const struct vsock_places places = {
+		.receive = (uint16_t)config_u64(entry, "receive"),
+		.transmit = (uint16_t)config_u64(entry, "transmit"),
+		.next_port = (uint32_t)config_u64(entry, "next_port"),
+	};
 	unsigned int next = d->vm->names.next_id;
 	cleanup_err cchv_error *err = NULL;
 	int r;
 
 	device_close_backend(d);
-	r = vsock_renew(d->vsock, config_has(entry, "receive") ? &places : NULL, &err);
+	r = vsock_renew(d->vsock, &places, config_has(entry, "receive"), &err);
 	if (r == CCHV_OK)
 		r = vsock_take_frontend_fd(d->vsock, &d->backend_fds[0]);
 	if (r < 0)

@@ -7,7 +7,7 @@
  *    "memory": {"disguise", "base", "most", "dimms": [{"size", "address", "slot"}],
  *               "blocks": [{"name", "size", "offset", "stored"}] (without the last two: in the client's file)},
  *    "devices": [{"id", "name", "slot", "activated", "requested", "address", "registers", "receive", "transmit",
- *                 "connections"}],
+ *                 "next_port", "connections"}],
  *    "next_name", "next_device", "ranges" (the size of memory-ranges), "digest", "state": {"b64"}}
  */
 #ifndef QEMU_SNAPSHOT_STATE_H

@@ -205,9 +205,10 @@ void vsock_hold(struct vsock *vsock, struct vsock_places *ret_places)
 	vsock->held = 1;
 	ret_places->receive = vsock->vu.queues[VSOCK_QUEUE_RX].base;
 	ret_places->transmit = vsock->vu.queues[VSOCK_QUEUE_TX].base;
+	ret_places->next_port = vsock->next_host_port;
 }
 
-int vsock_renew(struct vsock *vsock, const struct vsock_places *places, cchv_error **err)
+int vsock_renew(struct vsock *vsock, const struct vsock_places *places, int queues, cchv_error **err)
 {
 	uint16_t bases[VHOST_USER_QUEUES];
 	int r;
@@ -216,7 +217,10 @@ int vsock_renew(struct vsock *vsock, const struct vsock_places *places, cchv_err
 	fd_close(&vsock->frontend_fd);
 	r = open_channel(vsock, err);
 	vsock->held = 0;
-	if (r < 0 || !places)
+	/* A port that the guest has not let go of yet would be refused by it. */
+	if (places->next_port >= VSOCK_FIRST_HOST_PORT && places->next_port < VSOCK_FIRST_HOST_PORT * 2)
+		vsock->next_host_port = places->next_port;
+	if (r < 0 || !queues)
 		return r;
 	bases[VSOCK_QUEUE_RX] = places->receive;
 	bases[VSOCK_QUEUE_TX] = places->transmit;

@@ -51,14 +51,15 @@ int vsock_reset(struct vsock *vsock, cchv_error **err);
 /*
  * A paused VM is saved: QEMU's device goes and comes back, and the guest sees nothing of it. vsock_hold() before it
  * goes: connections stay, and are as they were. vsock_renew() when it is gone: a new end for QEMU is to be taken, and
- * the queues will go on where they stood. The places are for a snapshot; NULL: no driver had set the queues up.
+ * the queues will go on where they stood. The places are for a snapshot; queues 0: no driver had set them up.
  */
 struct vsock_places {
 	uint16_t receive, transmit;
+	uint32_t next_port;             /* of the host; the guest may still hold all before it */
 };
 
 void vsock_hold(struct vsock *vsock, struct vsock_places *ret_places);
-int vsock_renew(struct vsock *vsock, const struct vsock_places *places, cchv_error **err);
+int vsock_renew(struct vsock *vsock, const struct vsock_places *places, int queues, cchv_error **err);
 /* The connections' ports, the guest's and the host's, for a snapshot; at most max. How many there are. */
 size_t vsock_list(const struct vsock *vsock, uint32_t (*ports)[2], size_t max);
 /* In a restored VM: the guest has a connection that nobody else knows: it is told that it is no more. */

@@ -33,14 +33,17 @@ done
 """
 
 
-def build(path, kernel_modules):
-    """Write the initramfs."""
+def build(path, kernel_modules, programs=None):
+    """Write the initramfs; programs: more of them, name there to path here."""
     busybox = shutil.which("busybox")
     if not busybox:
         raise guest.Missing("no busybox")
     with open(busybox, "rb") as f:
         entries = [("init", 0o100755, INIT.encode()), ("bin", 0o040755, b""), ("bin/busybox", 0o100755, f.read())]
     entries += [(d, 0o040755, b"") for d in ("dev", "proc", "sys", "mnt", "modules")]
+    for name, source in (programs or {}).items():
+        with open(source, "rb") as f:
+            entries.append((name, 0o100755, f.read()))
     names = []
     for module in MODULES:
         names.append(os.path.basename(module))

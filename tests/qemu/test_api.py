@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""cchv-qemu as a client meets it: test_api.py BUILD-DIR GROUP [CASE...], the groups being plain, devices and lives.
+"""cchv-qemu as a client meets it: test_api.py BUILD-DIR GROUP [CASE...], the groups being plain, devices,
+lives and snapshots.
 
 Needs QEMU, busybox and an unpacked kernel package (CCHV_TEST_KERNEL, else guest/kernel in the build directory);
 without one of them it is skipped."""
@@ -15,11 +16,12 @@ import api
 import api_devices
 import api_lives
 import api_plain
+import api_snapshots
 import guest
 import shell_guest
 
 
-GROUPS = {"plain": api_plain, "devices": api_devices, "lives": api_lives}
+GROUPS = {"plain": api_plain, "devices": api_devices, "lives": api_lives, "snapshots": api_snapshots}
 
 
 def prepare(build, scratch):
@@ -30,7 +32,8 @@ def prepare(build, scratch):
     api.Vmm.kernel, modules = guest.find_kernel(os.environ.get("CCHV_TEST_KERNEL") or
                                                 os.path.join(build, "guest", "kernel"))
     api.Vmm.initramfs = os.path.join(scratch, "initramfs")
-    shell_guest.build(api.Vmm.initramfs, modules)
+    server = os.path.join(build, "tests", "qemu", "vsock_guest")
+    shell_guest.build(api.Vmm.initramfs, modules, {"bin/vsock_guest": server} if os.path.exists(server) else {})
 
 
 def run(case):
