@@ -111,6 +111,26 @@ class UnifiedCgroups(Cgroups):
         self.end(task)
 
 
+class Binds(shim.Case):
+    def test_what_a_vm_cannot_be_given(self):
+        """Sockets of the host and the like: the create fails, with the mount's name and what it is; nothing is left."""
+        path = os.path.join(self.directory, "docker.sock")
+        with socket.socket(socket.AF_UNIX) as s:
+            s.bind(path)
+            os.mkfifo(os.path.join(self.directory, "fifo"))
+            for i, (source, what) in enumerate(((path, "a socket of the host"), (self.directory + "/fifo", "a fifo of the host"),
+                                                ("/dev/null", "a character device"), ("/proc/sys", "a part of the kernel"))):
+                mounts = [{"destination": "/run/x", "type": "bind", "source": source, "options": ["rbind", "rw"]}]
+                task = self.task(f"b{i}", mounts=mounts)
+                with self.refused(3, "mount '/run/x'", f"'{source}' is {what}", "which the VM cannot be given"):
+                    task.create(task.bundle, rootfs=self.rootfs(), options=self.options())
+                with self.refused(5):
+                    task.state()
+                task.shutdown()
+        run = os.path.join(self.directory, "run")
+        self.assertEqual(os.listdir(run) if os.path.isdir(run) else [], [])
+
+
 class Annotations(shim.Case):
     """io.cchv.*: what users may ask for."""
 
