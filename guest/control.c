@@ -19,7 +19,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define MAX_CONNECTIONS 64
 #define READ_CHUNK 65536
 #define OUT_MAX (4 * (size_t)FRAME_MAX)
 /* A host that has this much unread is served no further request until it has read. */
@@ -324,7 +323,7 @@ void control_open(struct agent *agent, int fd, const struct json *first)
 
 	if (!c)
 		return;
-	if (agent->control->count > MAX_CONNECTIONS) {
+	if (agent->control->count > PROTOCOL_MAX_CONTROL) {
 		refuse(c, EUSERS, "too many control connections");
 		return;
 	}

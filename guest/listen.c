@@ -59,7 +59,9 @@ static int leave(struct guest *g)
 	while (*link != g)
 		link = &(*link)->next;
 	*link = g->next;
-	l->count--;
+	/* There is room again for those that wait in the backlog. */
+	if (l->count-- == MAX_GUESTS && l->source)
+		loop_source_set_events(l->source, EPOLLIN);
 	loop_source_free(g->source);
 	buf_free(&g->in);
 	free(g);
@@ -132,8 +134,7 @@ static void let_in(struct listener *l, int fd)
 {
 	struct guest **last = &l->guests, *g = mem_zalloc(sizeof(*g));
 
-	if (!g || l->count >= MAX_GUESTS ||
-	    loop_add(l->agent->loop, fd, EPOLLIN, on_readable, g, &g->source, NULL) < 0) {
+	if (!g || loop_add(l->agent->loop, fd, EPOLLIN, on_readable, g, &g->source, NULL) < 0) {
 		free(g);
 		close(fd);
 		return;
@@ -141,7 +142,7 @@ static void let_in(struct listener *l, int fd)
 	g->listener = l;
 	g->fd = fd;
 	g->in.max = FIRST_FRAME_MAX + FRAME_HEADER;
-	g->deadline = clock_deadline(PROTOCOL_UNBOUND_MS);
+	g->deadline = clock_deadline(PROTOCOL_FIRST_FRAME_MS);
 	while (*last)
 		last = &(*last)->next;
 	*last = g;
@@ -158,7 +159,7 @@ static void on_connection(uint32_t events, void *user_data)
 {
 	struct listener *l = user_data;
 
-	for (;;) {
+	while (l->count < MAX_GUESTS) {
 		struct sockaddr_vm peer = { 0 };
 		socklen_t len = sizeof(peer);
 		int fd = accept4(l->fd, (struct sockaddr *)&peer, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -172,6 +173,7 @@ static void on_connection(uint32_t events, void *user_data)
 		agent_make_private(&fd);
 		let_in(l, fd);
 	}
+	loop_source_set_events(l->source, 0);
 }
 
 int listener_new(struct agent *agent, int fd, int only_host, struct listener **ret_listener, cchv_error **err)
@@ -201,9 +203,9 @@ void listener_free(struct listener *listener)
 {
 	if (!listener)
 		return;
+	loop_source_free(steal(&listener->source));
 	while (listener->guests)
 		close(leave(listener->guests));
-	loop_source_free(listener->source);
 	loop_timer_free(listener->timer);
 	fd_close(&listener->fd);
 	free(listener);

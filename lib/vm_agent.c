@@ -157,7 +157,8 @@ int vm_agent_wait(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 	if (r == CCHV_OK)
 		r = vm_check_alive(vm, err);
 	if (r == CCHV_OK && (!vm->agent || vm->agent_dead))
-		r = err_set(err, CCHV_ERR_GUEST_GONE, 0, "VM '%s': its agent does not answer", vm->id);
+		r = err_set(err, CCHV_ERR_GUEST_GONE, 0, "VM '%s': %s", vm->id,
+		            vm->agent_loss ? vm->agent_loss : "its agent does not answer");
 	return r;
 }
 

@@ -9,8 +9,10 @@
 #define PROTOCOL_HOST_CID 2U
 
 #define PROTOCOL_TOKEN_LENGTH 32    /* hexadecimal digits */
-#define PROTOCOL_MAX_UNBOUND 64     /* stream connections that wait for their exec */
-#define PROTOCOL_UNBOUND_MS 5000
+#define PROTOCOL_MAX_CONTROL 256    /* control connections at a time */
+#define PROTOCOL_MAX_UNBOUND (3 * PROTOCOL_MAX_CONTROL) /* stream connections that wait for their exec */
+#define PROTOCOL_UNBOUND_MS 20000   /* for each other: a busy guest lets in some hundred connections in a second */
+#define PROTOCOL_FIRST_FRAME_MS 5000
 #define PROTOCOL_UNACKED_EXIT_MS 10000 /* an empty VM with unacknowledged exits powers off */
 #define PROTOCOL_MAX_ID 128         /* bytes of a container or exec id */
 
