@@ -74,6 +74,15 @@ static int look(const struct wanted *w, struct wanted *now)
 	return now->vcpus >= w->vcpus && now->memory_bytes >= w->memory_bytes;
 }
 
+static struct json *describe(const struct wanted *now)
+{
+	struct json *result = json_new_object();
+
+	json_set_u64(result, "vcpus", now->vcpus);
+	json_set_u64(result, "memory_bytes", now->memory_bytes);
+	return result;
+}
+
 static int online(void *arg, struct json **ret_result, const char **kind, cchv_error **err)
 {
 	const struct wanted *w = arg;
@@ -98,9 +107,7 @@ static int online(void *arg, struct json **ret_result, const char **kind, cchv_e
 			            (unsigned long long)w->memory_bytes);
 		uevent_wait(events, soon < deadline ? soon : deadline);
 	}
-	*ret_result = json_new_object();
-	json_set_u64(*ret_result, "vcpus", now.vcpus);
-	json_set_u64(*ret_result, "memory_bytes", now.memory_bytes);
+	*ret_result = describe(&now);
 	return CCHV_OK;
 }
 
@@ -115,7 +122,7 @@ static void done(struct agent *agent, void *user_data, int r, struct json *resul
 
 int vm_online(struct agent *agent, const struct json *params, struct reply *reply)
 {
-	struct wanted w = { 0 };
+	struct wanted w = { 0 }, now;
 	struct ticket *ticket;
 	int r = json_get_u64(params, "vcpus", &w.vcpus, &reply->err);
 
@@ -123,6 +130,13 @@ int vm_online(struct agent *agent, const struct json *params, struct reply *repl
 		r = json_get_u64(params, "memory_bytes", &w.memory_bytes, &reply->err);
 	if (r < 0)
 		return r;
+	/* What is there already needs no worker, whose fork a clone would pay for with copies of pages. */
+	if (look(&w, &now)) {
+		if (agent->is_init)
+			scale_apply(&agent->log);
+		reply->result = describe(&now);
+		return CCHV_OK;
+	}
 	ticket = reply_defer(reply);
 	r = worker_start(agent, online, &w, -1, done, ticket, &reply->err);
 	return r < 0 ? r : REPLY_LATER;

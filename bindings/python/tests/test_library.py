@@ -71,6 +71,17 @@ class Basics(unittest.TestCase):
         self.assertIsInstance(caught.exception, ValueError)
         self.assertTrue(re.search("runtime_dir", str(caught.exception)))
 
+    def test_templates(self):
+        with tempfile.TemporaryDirectory() as folder, cchv.Context(state_dir=folder, runtime_dir=folder + "/run") as context:
+            self.assertEqual(context.list_templates(), [])
+            for call in (context.template_info, context.remove_template):
+                with self.assertRaisesRegex(cchv.NotFoundError, "no template"):
+                    call("0" * 64)
+            with cchv.VmConfig(kernel="/boot/vmlinuz") as config:
+                with self.assertRaisesRegex(cchv.UnsupportedError, "a kernel of its own"):
+                    context.build_template(config, timeout=1)
+            self.assertEqual(os.listdir(folder), [])
+
     def test_embedded_null(self):
         with self.assertRaises(ValueError):
             cchv.Context(runtime_dir="/a\0b")
