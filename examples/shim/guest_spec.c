@@ -17,8 +17,9 @@
 
 #include <stdlib.h>
 
-/* "/proc/<pid>/ns/<kind>" -> pid; 0 for any other path. */
-static int pid_of_path(const char *path)
+const char guest_spec_new[] = "/";
+
+int guest_spec_pid(const char *path)
 {
 	int pid, end = 0;
 
@@ -35,7 +36,11 @@ static int adapt_namespace(yajl_val entry, const char *type, guest_spec_find_fn 
 
 	if (!path || !*path)
 		return 0;
-	container = pid_of_path(path) ? find(pid_of_path(path), type, data) : NULL;
+	container = find(path, type, data);
+	if (container == guest_spec_new) {
+		spec_tree_remove(entry, "path");
+		return 0;
+	}
 	if (container && !*container && strcmp(type, "pid") != 0)
 		return 1;
 	if (!container || !*container)

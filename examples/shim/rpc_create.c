@@ -17,6 +17,7 @@
 #include "pod.h"
 #include "sandbox.h"
 #include "service.h"
+#include "shared_spaces.h"
 #include "sizing.h"
 #include "spec_tree.h"
 #include "state_file.h"
@@ -44,6 +45,7 @@ struct create {
 		char *name;
 	} * others;
 	size_t other_count;
+	const struct shared_spaces *spaces; /* the VM's */
 	const char *pause; /* the container that holds the processes of its pod; NULL: it does not ask for it */
 	struct pod *pod; /* the sandbox that it is a member of, where that has no container of its own */
 };
@@ -59,10 +61,13 @@ static void create_free(struct create *c)
 	free(c);
 }
 
-static const char *find_other(int pid, const char *type, void *data)
+static const char *find_other(const char *path, const char *type, void *data)
 {
 	const struct create *c = data;
+	int pid = guest_spec_pid(path);
 
+	if (!pid)
+		return shared_spaces_find(c->spaces, path, type, c->is_first);
 	for (size_t i = 0; i < c->other_count; i++)
 		if (c->others[i].pid == pid)
 			return c->others[i].name;
@@ -425,6 +430,7 @@ static void submit(struct server *server, struct call *call, struct task *task, 
 	case SANDBOX_NONE:
 		sandbox->state = SANDBOX_MAKING;
 		sandbox->is_pod = is_pod(task);
+		shared_spaces_read(&sandbox->spaces, task->host->spec, task->lib_id);
 		c->is_first = 1;
 		c->making.vm_id = vm_making_id(server->flags->group);
 		op_start_lasting(op);
@@ -483,6 +489,7 @@ void rpc_create(struct server *server, struct call *call, struct request *reques
 	c = need_zero(sizeof(*c));
 	wire_put(&c->options, request->any.data, request->any.len);
 	c->pod = server->pod;
+	c->spaces = &server->sandbox->spaces;
 	remember_others(server, c);
 	submit(server, call, task, c);
 }

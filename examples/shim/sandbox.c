@@ -46,6 +46,7 @@ static void forget_vm(struct sandbox *sandbox)
 	cchv_ctx_free(sandbox->ctx);
 	sandbox->ctx = NULL;
 	shim_config_free(&sandbox->config);
+	shared_spaces_free(&sandbox->spaces);
 	free(sandbox->vm_id);
 	sandbox->vm_id = NULL;
 	sandbox->state = SANDBOX_NONE;

@@ -11,6 +11,7 @@
 
 #include "loop.h"
 #include "netns.h"
+#include "shared_spaces.h"
 #include "shim_config.h"
 #include "sizing.h"
 
@@ -37,6 +38,7 @@ struct sandbox {
 	char *vm_id;
 	struct netns_mirror *mirror;
 	struct size size;
+	struct shared_spaces spaces; /* set before, and not changed while there is a VM */
 	pthread_mutex_t net_lock; /* of the mirror, while it looks */
 	/* The loop's. */
 	struct watch vm_watch, net_watch;

@@ -212,7 +212,7 @@ static int watch_signals(struct server *server)
 	return server->signals.fd < 0 ? -1 : loop_watch(server->loop, &server->signals, EPOLLIN);
 }
 
-/* The daemon's ttrpc socket lies beside its gRPC socket. */
+/* The daemon's ttrpc socket lies beside its gRPC socket. "": it has none. */
 static void find_daemon(const struct flags *flags, char *address, size_t size)
 {
 	const char *given = getenv("TTRPC_ADDRESS");
@@ -220,7 +220,8 @@ static void find_daemon(const struct flags *flags, char *address, size_t size)
 	if (given && *given)
 		snprintf(address, size, "%s", given);
 	else
-		snprintf(address, size, "%s.ttrpc", flags->address ? flags->address : "");
+		snprintf(address, size, "%s%s", flags->address ? flags->address : "",
+			 flags->address && *flags->address ? ".ttrpc" : "");
 }
 
 static int open_server(struct server *server, int listener_fd)

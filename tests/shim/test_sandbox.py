@@ -458,6 +458,8 @@ class Processes(Case):
         self.record()
         sandbox = self.started()
         tasks = [self.member(sandbox, f"t{i}", namespaces=self.spaces(sandbox, sandbox.pid)) for i in range(4)]
+        # Made once, and not by each of the threads.
+        self.rootfs()
         threads = [threading.Thread(target=self.create, args=(task,)) for task in tasks]
         for thread in threads:
             thread.start()

@@ -6,6 +6,7 @@
 #include "examples/shim/guest_spec.h"
 #include "examples/shim/pod_config.h"
 #include "examples/shim/request.h"
+#include "examples/shim/shared_spaces.h"
 #include "examples/shim/shim_config.h"
 #include "examples/shim/sizing.h"
 #include "examples/shim/spec_tree.h"
@@ -354,8 +355,12 @@ TEST(systemd_cgroup)
 
 /* ---- the guest's specification ---- */
 
-static const char *find(int pid, const char *type, void *data)
+static const char *find(const char *path, const char *type, void *data)
 {
+	int pid = guest_spec_pid(path);
+
+	if (strcmp(path, "/run/ipcns/1") == 0)
+		return guest_spec_new;
 	return pid == 42 ? "other.1" : pid == 7 ? "" : NULL;
 }
 
@@ -400,7 +405,39 @@ TEST(guest_specs)
 	CHECK_CONTAINS(error, "/proc/7/ns/pid");
 	free(error);
 	free(text);
+	text = adapted("{\"linux\":{\"namespaces\":[{\"type\":\"ipc\",\"path\":\"/run/ipcns/1\"}]}}", 0, &error);
+	CHECK_STR(text, "{\"linux\":{\"namespaces\":[{\"type\":\"ipc\"}]}}");
+	free(text);
 	free(adapted("{}", 0, &error));
+}
+
+TEST(namespaces_by_name)
+{
+	static const char json[] = "{\"annotations\":{\"%s\":\"x\"},\"linux\":{\"namespaces\":["
+				   "{\"type\":\"ipc\",\"path\":\"/run/ipcns/1\"},"
+				   "{\"type\":\"uts\",\"path\":\"/proc/1/ns/uts\"},"
+				   "{\"type\":\"pid\",\"path\":\"/run/pidns/1\"}]}}";
+	struct shared_spaces spaces = { 0 };
+	char text[400];
+	yajl_val spec;
+
+	snprintf(text, sizeof(text), json, "io.kubernetes.cri-o.SandboxID");
+	spec = yajl_tree_parse(text, NULL, 0);
+	shared_spaces_read(&spaces, spec, "first.1");
+	CHECK(shared_spaces_find(&spaces, "/run/ipcns/1", "ipc", 1) == guest_spec_new);
+	CHECK_STR(shared_spaces_find(&spaces, "/run/ipcns/1", "ipc", 0), "first.1");
+	CHECK(!shared_spaces_find(&spaces, "/run/ipcns/2", "ipc", 0));
+	CHECK(!shared_spaces_find(&spaces, "/run/ipcns/1", "uts", 0));
+	CHECK(!shared_spaces_find(&spaces, "/proc/1/ns/uts", "uts", 0));
+	CHECK(!shared_spaces_find(&spaces, "/run/pidns/1", "pid", 1));
+	yajl_tree_free(spec);
+	/* Another engine's are the host's. */
+	snprintf(text, sizeof(text), json, "io.kubernetes.cri.sandbox-id");
+	spec = yajl_tree_parse(text, NULL, 0);
+	shared_spaces_read(&spaces, spec, "first.1");
+	CHECK(!shared_spaces_find(&spaces, "/run/ipcns/1", "ipc", 1));
+	yajl_tree_free(spec);
+	shared_spaces_free(&spaces);
 }
 
 /* ---- a pod's configuration ---- */
