@@ -78,12 +78,13 @@ class UnifiedCgroups(Cgroups):
     """The same on a host with cgroup v2 alone: the shim lives in a mount namespace that looks like one."""
 
     def setUp(self):
-        super().setUp()
         self.mounts = subprocess.Popen(["unshare", "--mount", "sh", "-c", "mount -t cgroup2 none /sys/fs/cgroup && echo ready && "
                                         "exec sleep 1000"], stdout=subprocess.PIPE)
         if self.mounts.stdout.readline() != b"ready\n":
             self.mounts.wait()
+            self.mounts.stdout.close()
             self.skipTest("no cgroup v2 can be mounted here")
+        super().setUp()
         self.tree = f"/proc/{self.mounts.pid}/root/sys/fs/cgroup"
 
     def tearDown(self):
