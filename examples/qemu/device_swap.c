@@ -128,13 +128,13 @@ int device_swap_out(struct device *d, struct door *door, struct json *entry, str
 		json_set_u64(entry, "transmit", places.transmit);
 	}
 	json_set_u64(entry, "next_port", places.next_port);
-	if (list_connections(d, entry) < 0)
-		return fault_nomem(fault);
-	r = virtio_pci_eject(door, d->slot, fault);
+	r = list_connections(d, entry) < 0 ? fault_nomem(fault) : virtio_pci_eject(door, d->slot, fault);
 	if (r == CCHV_OK)
 		r = await_removal(d, fault);
 	if (r == CCHV_OK)
 		device_undo(d, d->plan.count);
+	else
+		vsock_unhold(d->vsock);
 	return r;
 }
 

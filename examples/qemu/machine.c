@@ -131,7 +131,7 @@ static int watch(struct machine *m, cchv_error **err)
 }
 
 /* The machine is complete when the monitor answers: QEMU reads it in its main loop only. */
-static int await_ready(struct machine *m, struct fault *fault)
+int machine_await(struct machine *m, struct fault *fault)
 {
 	uint64_t deadline = clock_deadline(START_TIMEOUT_MS);
 	cleanup_err cchv_error *err = NULL;
@@ -164,9 +164,6 @@ int machine_start(struct loop *loop, const struct log_sink *log, const char *con
 		r = watch(m, &err);
 	if (r < 0)
 		return fault_from_error(fault, err);
-	r = await_ready(m, fault);
-	if (r < 0)
-		return r;
 	*ret_machine = steal(&m);
 	return CCHV_OK;
 }

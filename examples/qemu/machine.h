@@ -12,9 +12,11 @@
 
 struct machine;
 
-/* Returns when the machine is complete and runs, or has failed and is gone (the fault is QEMU's last line). */
+/* Returns while the machine is being made. */
 int machine_start(struct loop *loop, const struct log_sink *log, const char *const *argv, const struct proc_fd *fds,
                   size_t fd_count, struct machine **ret_machine, struct fault *fault);
+/* Returns when it is complete and runs, or has failed (the fault is QEMU's last line). */
+int machine_await(struct machine *machine, struct fault *fault);
 /* Kills it, waits for its end (locks and files are free then). NULL is fine. */
 void machine_free(struct machine *machine);
 

@@ -25,7 +25,7 @@ static int new_block(struct ram *ram, const char *name, uint64_t size, struct ra
 	if (!block)
 		return fault_nomem(fault);
 	snprintf(block->name, sizeof(block->name), "%s", name);
-	block->fd = -1;
+	block->fd = block->source = -1;
 	block->size = size;
 	while (*end)
 		end = &(*end)->next;
@@ -42,6 +42,7 @@ void ram_drop(struct ram *ram, struct ram_block *block)
 		p = &(*p)->next;
 	*p = block->next;
 	fd_close(&block->fd);
+	fd_close(&block->source);
 	free(block);
 }
 
@@ -226,24 +227,13 @@ static int clone_file(const char *path, int source)
 	return fd_steal(&fd);
 }
 
-static int fill_copy(struct ram_block *block, const char *path, int source, const struct json *options)
-{
-	int fd = config_bool(options, "hugepages") ? -1 : clone_file(path, source);
-
-	if (fd < 0)
-		return ram_load(block, source, 0, block->size);
-	fd_close(&block->fd);
-	block->fd = fd;
-	return 0;
-}
-
 int ram_add_copy(struct ram *ram, const char *name, uint64_t size, const char *path, const struct json *options,
                  struct ram_block **ret_block, struct fault *fault)
 {
 	cleanup_close int source = open(path, O_RDONLY | O_CLOEXEC);
 	struct ram_block *block;
 	struct stat st;
-	int r;
+	int r, clone;
 
 	if (source < 0 || fstat(source, &st) < 0) {
 		fault_os(fault, errno);
@@ -255,12 +245,27 @@ int ram_add_copy(struct ram *ram, const char *name, uint64_t size, const char *p
 	r = ram_add(ram, name, size, options, &block, fault);
 	if (r < 0)
 		return r;
-	if (fill_copy(block, path, source, options) < 0) {
-		fault_os(fault, errno);
-		fault_wrap(fault, "Cannot copy the file '%s' of guest memory", path);
-		ram_drop(ram, block);
-		return CCHV_ERR_VMM;
+	clone = config_bool(options, "hugepages") ? -1 : clone_file(path, source);
+	if (clone >= 0) {
+		fd_close(&block->fd);
+		block->fd = clone;
+	} else {
+		block->source = fd_steal(&source);
 	}
 	*ret_block = block;
+	return CCHV_OK;
+}
+
+int ram_fill(struct ram *ram, struct fault *fault)
+{
+	for (struct ram_block *block = ram->blocks; block; block = block->next) {
+		if (block->source < 0)
+			continue;
+		if (ram_load(block, block->source, 0, block->size) < 0) {
+			fault_os(fault, errno);
+			return fault_wrap(fault, "Cannot copy the file of guest memory '%s'", block->name);
+		}
+		fd_close(&block->source);
+	}
 	return CCHV_OK;
 }

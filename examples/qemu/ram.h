@@ -14,6 +14,7 @@ struct ram_block {
 	struct ram_block *next;
 	char name[16];                  /* QEMU's: "ram0", "d7m", "dimm0m" */
 	int fd;                         /* -1: kept in the client's file */
+	int source;                     /* a file that ram_fill() is to copy into it; -1: none */
 	uint64_t size;
 };
 
@@ -30,9 +31,13 @@ struct ram_block *ram_find(const struct ram *ram, const char *name);
 void ram_drop(struct ram *ram, struct ram_block *block);
 void ram_free(struct ram *ram);
 
-/* A private copy of a file: its blocks shared where the file system can (FICLONE), else the data that it has. */
+/*
+ * A private copy of a file: its blocks are shared where the file system can (FICLONE); else the data that it has is
+ * copied by ram_fill(), for which there is time until somebody looks at it.
+ */
 int ram_add_copy(struct ram *ram, const char *name, uint64_t size, const char *path, const struct json *options,
                  struct ram_block **ret_block, struct fault *fault);
+int ram_fill(struct ram *ram, struct fault *fault);
 
 /* Where its last data ends; 0: it is all holes. -1 with errno. */
 int ram_end(const struct ram_block *block, uint64_t *ret_end);

@@ -309,8 +309,8 @@ static int run(struct vm *vm, struct fault *fault)
 	size_machine(vm, &options);
 	argv_add_machine(&argv, vm->config, &options);
 	r = add_parts(vm, &argv, fault);
-	if (r == CCHV_OK && vm->saved)
-		r = vm_memory_load(vm, fault);
+	if (r == CCHV_OK && !vm->saved)
+		r = ram_fill(&vm->memory, fault);
 	if (r < 0)
 		return r;
 	/* Drivers that come up are events of ours. */
@@ -323,6 +323,11 @@ static int run(struct vm *vm, struct fault *fault)
 		log_debug(vm->log, "%s", text);
 	r = machine_start(vm->loop, vm->log, (const char *const *)argv.words, argv.fds, argv.fd_count, &vm->machine,
 	                  fault);
+	/* One that waits for its state does not look at its memory meanwhile: there is time to fill it. */
+	if (r == CCHV_OK && vm->saved && (vm_memory_load(vm, fault) < 0 || ram_fill(&vm->memory, fault) < 0))
+		return CCHV_ERR_VMM;
+	if (r == CCHV_OK)
+		r = machine_await(vm->machine, fault);
 	return r < 0 ? explain(fault) : CCHV_OK;
 }
 

@@ -208,6 +208,11 @@ void vsock_hold(struct vsock *vsock, struct vsock_places *ret_places)
 	ret_places->next_port = vsock->next_host_port;
 }
 
+void vsock_unhold(struct vsock *vsock)
+{
+	vsock->held = 0;
+}
+
 int vsock_renew(struct vsock *vsock, const struct vsock_places *places, int queues, cchv_error **err)
 {
 	uint16_t bases[VHOST_USER_QUEUES];

@@ -59,6 +59,7 @@ struct vsock_places {
 };
 
 void vsock_hold(struct vsock *vsock, struct vsock_places *ret_places);
+void vsock_unhold(struct vsock *vsock);         /* it did not go */
 int vsock_renew(struct vsock *vsock, const struct vsock_places *places, int queues, cchv_error **err);
 /* The connections' ports, the guest's and the host's, for a snapshot; at most max. How many there are. */
 size_t vsock_list(const struct vsock *vsock, uint32_t (*ports)[2], size_t max);

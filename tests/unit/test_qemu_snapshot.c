@@ -306,6 +306,8 @@ TEST(private_copy_of_a_file)
 	CHECK_INT(ftruncate(fd, 16 * MIB), 0);
 	CHECK_INT(pwrite(fd, "x", 1, 9 * MIB), 1);
 	CHECK_INT(ram_add_copy(&ram, "ram0", 16 * MIB, path, NULL, &block, &fault), 0);
+	CHECK_INT(ram_fill(&ram, &fault), 0);
+	CHECK_INT(block->source, -1);
 	CHECK_INT(byte_at(block->fd, 9 * MIB), 'x');
 	CHECK(bytes_on_disk(block->fd) < MIB);
 	CHECK_INT(pwrite(block->fd, "y", 1, 9 * MIB), 1);
@@ -315,6 +317,26 @@ TEST(private_copy_of_a_file)
 	CHECK(ram_add_copy(&ram, "ram1", 8 * MIB, "/nonexistent", NULL, &block, &fault) < 0);
 	CHECK_CONTAINS(fault.lines[0], "os error 2");
 	CHECK(ram.blocks && !ram.blocks->next);
+	fault_clear(&fault);
+	ram_free(&ram);
+}
+
+TEST(file_that_shrinks_under_its_copy)
+{
+	struct ram ram = { 0 };
+	struct fault fault = { 0 };
+	struct ram_block *block;
+	char path[256];
+	cleanup_close int fd = open_file("zone", path, sizeof(path));
+
+	CHECK_INT(ftruncate(fd, 16 * MIB), 0);
+	CHECK_INT(ram_add_copy(&ram, "ram0", 16 * MIB, path, NULL, &block, &fault), 0);
+	/* Where blocks are shared it has its own already. */
+	if (block->source >= 0) {
+		CHECK_INT(ftruncate(fd, 8 * MIB), 0);
+		CHECK(ram_fill(&ram, &fault) < 0);
+		CHECK_CONTAINS(fault.lines[1], "guest memory 'ram0'");
+	}
 	fault_clear(&fault);
 	ram_free(&ram);
 }
