@@ -349,6 +349,21 @@ static int parse_streams(struct exec *e, const struct json *streams, struct repl
 	return CCHV_OK;
 }
 
+/* A size that was learned after the specification had been given. */
+static int parse_size(struct exec *e, const struct json *params, struct reply *reply)
+{
+	uint64_t rows = 0, cols = 0;
+
+	if (!json_get(params, "rows") && !json_get(params, "cols"))
+		return CCHV_OK;
+	if (json_get_u64(params, "rows", &rows, NULL) != 1 || json_get_u64(params, "cols", &cols, NULL) != 1 ||
+	    rows < 1 || rows > UINT16_MAX || cols < 1 || cols > UINT16_MAX)
+		return fail(&reply->kind, &reply->err, "method", EINVAL, "'rows' and 'cols' are no size of a terminal");
+	e->plan->rows = (uint16_t)rows;
+	e->plan->cols = (uint16_t)cols;
+	return CCHV_OK;
+}
+
 int exec_start(struct agent *agent, const struct json *params, struct reply *reply)
 {
 	const char *container, *id;
@@ -370,6 +385,8 @@ int exec_start(struct agent *agent, const struct json *params, struct reply *rep
 		return CCHV_ERR_NOMEM;
 	r = process_plan_new(agent, container, id, params, &e->plan, &reply->kind, &reply->err);
 	e->terminal = r == 0 && e->plan->terminal;
+	if (r == 0)
+		r = parse_size(e, params, reply);
 	if (r == 0)
 		r = parse_streams(e, json_get(params, "streams"), reply);
 	if (r < 0) {

@@ -121,7 +121,8 @@ static int wait_for_start(struct exec *exec, uint64_t deadline, cchv_error **err
 	return r == CCHV_ERR_TIMEOUT ? err_prefix(err, r, "process '%s': not started", exec->id) : r;
 }
 
-static int send_start(struct exec *exec, struct json *process, struct json *archive, cchv_error **err)
+static int send_start(struct exec *exec, struct json *process, struct json *archive, const cchv_stdio_config *stdio,
+                      cchv_error **err)
 {
 	struct json *params = exec_params(exec);
 
@@ -130,6 +131,10 @@ static int send_start(struct exec *exec, struct json *process, struct json *arch
 	if (archive)
 		json_set(params, "archive", archive);
 	json_set(params, "streams", exec_streams_json(exec));
+	if (stdio && stdio->rows) {
+		json_set_u64(params, "rows", stdio->rows);
+		json_set_u64(params, "cols", stdio->cols);
+	}
 	if (!params)
 		return err_nomem(err);
 	exec->start_call.fn = on_start_reply;
@@ -147,7 +152,7 @@ int exec_start(struct exec *exec, struct json *process, struct json *archive, co
 
 	r = exec_streams_open(exec, stdio, deadline, err);
 	if (r == CCHV_OK)
-		r = send_start(exec, steal(&own_process), steal(&own_archive), err);
+		r = send_start(exec, steal(&own_process), steal(&own_archive), stdio, err);
 	exec_ref(exec);
 	if (r < 0) {
 		exec_streams_close(exec);

@@ -2,6 +2,7 @@
 /* Settings of streams: see <cchv/exec.h>. Enters: fds, paths, wishes. Leaves: struct cchv_stdio_config. */
 #include "stdio_config.h"
 
+#include <cchv/container.h>
 #include <fcntl.h>
 #include <string.h>
 
@@ -64,9 +65,14 @@ int stdio_config_copy(const cchv_stdio_config *config, cchv_stdio_config **ret_c
 			r = to->fd < 0 ? CCHV_ERR_SYSTEM : CCHV_OK;
 		}
 	}
-	if (r == CCHV_OK)
-		*ret_copy = steal(&c);
-	return r;
+	if (r < 0)
+		return r;
+	if (config) {
+		c->rows = config->rows;
+		c->cols = config->cols;
+	}
+	*ret_copy = steal(&c);
+	return CCHV_OK;
 }
 
 static struct stdio_stream *find(cchv_stdio_config *config, int stream)
@@ -128,6 +134,15 @@ CCHV_API int cchv_stdio_config_set_attachable(cchv_stdio_config *config, int str
 		return CCHV_ERR_INVALID;
 	s->attachable = 1;
 	s->pipe = 0;
+	return CCHV_OK;
+}
+
+CCHV_API int cchv_stdio_config_set_tty_size(cchv_stdio_config *config, uint32_t rows, uint32_t cols)
+{
+	if (!config || rows < 1 || rows > 65535 || cols < 1 || cols > 65535)
+		return CCHV_ERR_INVALID;
+	config->rows = rows;
+	config->cols = cols;
 	return CCHV_OK;
 }
 

@@ -19,6 +19,7 @@ struct stdio_stream {
 
 struct cchv_stdio_config {
 	struct stdio_stream streams[STDIO_STREAMS];
+	uint32_t rows, cols; /* 0: as the specification has it */
 };
 
 /* "stdin", "stdout", "stderr". */

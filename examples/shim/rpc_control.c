@@ -31,34 +31,42 @@ static void run_resize(struct op *op)
 		cchv_error_free(error);
 }
 
-static void resize(struct server *server, struct call *call, struct process *process, uint32_t rows,
-		   uint32_t cols)
+static void resize(struct call *call, struct process *process)
 {
-	struct op *op = op_new(server, call, process->task, process, run_resize, op_answer_empty);
+	struct op *op =
+		op_new(process->task->server, call, process->task, process, run_resize, op_answer_empty);
 
-	op->rows = rows;
-	op->cols = cols;
+	op->rows = process->rows;
+	op->cols = process->cols;
 	op->timeout_ms = call ? call_left_ms(call, RESIZE_MS) : RESIZE_MS;
 	op_start(op);
+}
+
+static int can_resize(const struct process *process)
+{
+	return process->paths.terminal && process->state == PROCESS_RUNNING && process->exec &&
+	       process->rows && process->cols;
+}
+
+void process_resize(struct process *process)
+{
+	if (can_resize(process))
+		resize(NULL, process);
 }
 
 void rpc_resize_pty(struct server *server, struct call *call, struct request *request)
 {
 	struct process *process = service_need_process(server, call, request);
-	uint32_t rows, cols;
 
 	if (!process)
 		return;
-	rows = request->height > UINT16_MAX ? UINT16_MAX : (uint32_t)request->height;
-	cols = request->width > UINT16_MAX ? UINT16_MAX : (uint32_t)request->width;
+	process->rows = request->height > UINT16_MAX ? UINT16_MAX : (uint32_t)request->height;
+	process->cols = request->width > UINT16_MAX ? UINT16_MAX : (uint32_t)request->width;
 	/* Nothing to resize, or nothing yet: it is remembered for the start. */
-	if (process->paths.terminal && process->state == PROCESS_RUNNING && process->exec && rows && cols) {
-		resize(server, call, process, rows, cols);
-		return;
-	}
-	process->rows = rows;
-	process->cols = cols;
-	call_answer(call, NULL);
+	if (can_resize(process))
+		resize(call, process);
+	else
+		call_answer(call, NULL);
 }
 
 /* ---- CloseIO ---- */

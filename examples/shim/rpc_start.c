@@ -113,6 +113,8 @@ static void run_init(struct op *op)
 	stdio = stdio_of(op);
 	if (!stdio)
 		return;
+	if (op->rows && op->cols)
+		cchv_stdio_config_set_tty_size(stdio, op->rows, op->cols);
 	r = cchv_container_start(op->task->container, stdio, START_MS, &exec, &error);
 	if (r < 0)
 		op_fail_library(op, r, error, "start of container '%s'", op->task->id);
@@ -129,8 +131,9 @@ static void run_init(struct op *op)
 }
 
 /* The request says whether there is a terminal, whatever the specification has. */
-static int set_process(const struct process *process, cchv_exec_config *config)
+static int set_process(const struct op *op, cchv_exec_config *config)
 {
+	const struct process *process = op->process;
 	yajl_val tree = yajl_tree_parse(process->spec, NULL, 0);
 	int has_terminal = YAJL_IS_TRUE(spec_tree_get(tree, "terminal")), r;
 	char *json;
@@ -144,8 +147,8 @@ static int set_process(const struct process *process, cchv_exec_config *config)
 	r = json ? cchv_exec_config_set_process_json(config, json) : CCHV_ERR_NOMEM;
 	free(json);
 	/* A size that was told before counts more than that of the specification. */
-	if (r == CCHV_OK && process->paths.terminal && (!has_terminal || (process->rows && process->cols)))
-		r = cchv_exec_config_set_tty(config, process->rows, process->cols);
+	if (r == CCHV_OK && process->paths.terminal && (!has_terminal || (op->rows && op->cols)))
+		r = cchv_exec_config_set_tty(config, op->rows, op->cols);
 	return r;
 }
 
@@ -169,7 +172,7 @@ static void run_exec(struct op *op)
 		return;
 	r = cchv_exec_config_new(&config);
 	if (r == CCHV_OK) {
-		r = worse(cchv_exec_config_set_id(config, process->lib_id), set_process(process, config));
+		r = worse(cchv_exec_config_set_id(config, process->lib_id), set_process(op, config));
 		r = worse(r, cchv_exec_config_set_stdio(config, stdio));
 	}
 	if (r == CCHV_OK)
@@ -208,6 +211,9 @@ static void start_done(struct op *op)
 	stdio_set_close_copies(&process->stdio);
 	if (process->stdin_closed || process->exit_told)
 		stdio_set_close_input(&process->stdio);
+	/* What was told while it was being started. */
+	if (process->rows != op->rows || process->cols != op->cols)
+		process_resize(process);
 	/* Its end may be here already, behind its start. */
 	sandbox_take_events(op->server->sandbox);
 	if (op->code) {
@@ -225,6 +231,7 @@ void rpc_start(struct server *server, struct call *call, struct request *request
 {
 	struct process *process = service_need_process(server, call, request);
 	struct task *task;
+	struct op *op;
 
 	if (!process)
 		return;
@@ -237,6 +244,8 @@ void rpc_start(struct server *server, struct call *call, struct request *request
 		return;
 	}
 	process->state = PROCESS_STARTING;
-	op_start(
-		op_new(server, call, task, process, process == task->init ? run_init : run_exec, start_done));
+	op = op_new(server, call, task, process, process == task->init ? run_init : run_exec, start_done);
+	op->rows = process->rows;
+	op->cols = process->cols;
+	op_start(op);
 }

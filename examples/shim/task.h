@@ -95,6 +95,8 @@ void process_failed(struct process *process, uint32_t status);
 void process_wait(struct process *process, struct call *call);
 /* Kill init, whatever state it is in. */
 void task_kill(struct task *task);
+/* The terminal of what runs gets the size that was told last. */
+void process_resize(struct process *process);
 /* Break its Create off: it will have ended with this status before it ran. */
 void task_cancel(struct task *task, uint32_t status);
 /* The start is over: what came meanwhile is done now. */

@@ -77,6 +77,23 @@ int cchv_vm_open_container(cchv_vm *vm, const char *id, int timeout_ms, cchv_con
 			   cchv_error **err);
 
 /**
+ * cchv_stdio_config_set_tty_size() - the size of the terminal from the first instruction on
+ * @config: the settings
+ * @rows:   1 to 65535
+ * @cols:   1 to 65535
+ *
+ * For whoever learns the size between cchv_container_create() and cchv_container_start(): it counts
+ * more than consoleSize of the specification. Without a terminal it means nothing.
+ *
+ * Valid in: always.
+ * Threads:  one at a time per config.
+ * Since:    0.1
+ *
+ * Return: CCHV_OK or CCHV_ERR_INVALID.
+ */
+int cchv_stdio_config_set_tty_size(cchv_stdio_config *config, uint32_t rows, uint32_t cols);
+
+/**
  * cchv_container_start() - start init
  * @container:  the container
  * @stdio:      where init's streams lead, copied; NULL for /dev/null everywhere

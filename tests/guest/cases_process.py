@@ -224,6 +224,11 @@ def case_terminals(place):
     ended = place.once("sh", "-c", "stty size; echo on the console > /dev/console; ls -l /dev/console | cut -c1",
                        terminal=True, more={"consoleSize": {"height": 5, "width": 6}})
     equal(ended.out, b"5 6\r\non the console\r\nc\r\n")
+    # What is learned after the specification counts more than it.
+    with place.container(start=False, args=("stty", "size"), terminal=True, more={"consoleSize": {"height": 5, "width": 6}}) as c:
+        refused("EINVAL", "method", lambda: c.start(rows=0, cols=34))
+        c.start(rows=12, cols=34)
+        equal(c.init.wait().out, b"12 34\r\n")
 
 
 def case_streams_can_be_opened_again(place):

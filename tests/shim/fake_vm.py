@@ -176,6 +176,8 @@ class Agent(fake_vmm.Agent):
         if process["args"] == ["/cchv-pause"]:
             process = {"args": ["tail", f"--pid={os.getpid()}", "--follow", "/dev/null"]}
         environment = dict(item.split("=", 1) for item in process.get("env", []))
+        # There is no terminal here: its process says what it would have been.
+        environment["TERMINAL"] = f"{process.get('terminal', False)} {params.get('rows')} {params.get('cols')}"
         try:
             running = Process(self, params, process["args"], streams, {"PATH": os.environ["PATH"], **environment})
         except OSError as error:

@@ -381,6 +381,16 @@ class Streams(shim.Case):
         self.assertEqual(task.wait(), 0)
         self.end(task)
 
+    def test_size_before_the_start(self):
+        """That of init is known at its first instruction; that of an exec is part of its own specification."""
+        out = self.fifo()
+        task = self.created("sz", ["sh", "-c", "echo $TERMINAL; exec sleep 1000"], {"stdout": out.path, "terminal": True})
+        task.resize(12, 34)
+        task.start()
+        out.wait(lambda data, ended: data.endswith(b"\n"), "its first words")
+        self.assertEqual(out.data, b"True 34 12\n")
+        self.end(task)
+
     def test_closed_before_the_start(self):
         out, path = self.fifo(), self.input_fifo()
         task = self.created("cb", ["cat"], {"stdin": path, "stdout": out.path})

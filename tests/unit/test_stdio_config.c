@@ -2,6 +2,7 @@
 #include "stdio_config.h"
 #include "test.h"
 
+#include <cchv/container.h>
 #include <fcntl.h>
 
 TEST(by_default_all_lead_nowhere)
@@ -66,6 +67,9 @@ TEST(wrong_arguments_are_refused)
 	CHECK_INT(cchv_stdio_config_set_log(config, CCHV_STDIN, "/x", 0), CCHV_ERR_UNSUPPORTED);
 	CHECK_INT(cchv_stdio_config_set_log(config, CCHV_STDOUT, "x", 0), CCHV_ERR_INVALID);
 	CHECK_INT(cchv_stdio_config_set_attachable(config, 7), CCHV_ERR_INVALID);
+	CHECK_INT(cchv_stdio_config_set_tty_size(NULL, 24, 80), CCHV_ERR_INVALID);
+	CHECK_INT(cchv_stdio_config_set_tty_size(config, 0, 80), CCHV_ERR_INVALID);
+	CHECK_INT(cchv_stdio_config_set_tty_size(config, 24, 65536), CCHV_ERR_INVALID);
 }
 
 TEST(the_whole_is_checked_by_name)

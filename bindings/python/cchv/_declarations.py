@@ -181,6 +181,7 @@ DECLARATIONS = {
     "cchv_stdio_config_set_pipe": (INT, HANDLE, INT),
     "cchv_stdio_config_set_log": (INT, HANDLE, INT, STRING, U64),
     "cchv_stdio_config_set_attachable": (INT, HANDLE, INT),
+    "cchv_stdio_config_set_tty_size": (INT, HANDLE, U32, U32),
     "cchv_exec_config_new": (INT, OUT_HANDLE),
     "cchv_exec_config_free": (VOID, HANDLE),
     "cchv_exec_config_set_id": (INT, HANDLE, STRING),

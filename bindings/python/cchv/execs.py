@@ -29,6 +29,10 @@ class Stdio(_ffi.Handle):
         """Keep the stream open for clients that attach."""
         self._set("cchv_stdio_config_set_attachable", stream)
 
+    def set_tty_size(self, rows, cols):
+        """The terminal's size from the first instruction on; it counts more than that of the specification."""
+        self._set("cchv_stdio_config_set_tty_size", rows, cols)
+
 
 class ExecConfig(_ffi.Handle):
     """What to run; environment, directory and user are those of the container's init where they are not set."""
