@@ -150,6 +150,26 @@ class Life(shim.Case):
 
 
 class Execs(shim.Case):
+    def test_leaks(self):
+        """Three descriptors more after a thousand execs than after ten, at most (a hundred in tier 1)."""
+        task = self.running("lk")
+        pid = task.connect().number("shim")
+        counts = []
+        for count in (10, 990 if os.environ.get("CCHV_TEST_FULL") == "1" else 90):
+            for i in range(count):
+                name = f"e{len(counts)}-{i}"
+                out = self.fifo()
+                task.exec(name, ["echo", name], stdout=out.path)
+                task.start(name)
+                self.assertEqual((out.all(), task.wait(name)), (name.encode() + b"\n", 0))
+                task.delete(name)
+                self.readers.remove(out)
+                os.close(out.fd)
+                os.unlink(out.path)
+            counts.append(len(os.listdir(f"/proc/{pid}/fd")))
+        self.assertLessEqual(counts[1], counts[0] + 3, counts)
+        self.end(task)
+
     def test_exec(self):
         task = self.running("x")
         out = self.fifo()
