@@ -17,7 +17,11 @@
 #include <unistd.h>
 
 #include "fault.h"
+#include "fifo_reader.h"
 #include "logger.h"
+
+/* A client that does not come is none that waits for the end, either. */
+#define READER_MS 5000
 
 void stdio_paths_free(struct stdio_paths *paths)
 {
@@ -86,7 +90,7 @@ int stdio_set_open_input(const struct stdio_paths *paths, struct stdio_set *set,
 static int open_fifo(const char *path, int *ret_fd)
 {
 	struct stat st;
-	int fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	int fd = fifo_open_when_read(path, READER_MS);
 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -1;
