@@ -61,8 +61,12 @@ int fifo_open_when_read(const char *path, int timeout_ms)
 	int fd, saved;
 
 	if (wait.fd >= 0) {
+		/* Never without a writer between the two: that would be the client's end of file. */
+		fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+		saved = errno;
 		close(wait.fd);
-		return open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+		errno = saved;
+		return fd;
 	}
 	if (errno != ENXIO)
 		return -1;

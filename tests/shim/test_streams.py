@@ -44,6 +44,25 @@ class Streams(shim.Case):
         self.assertEqual(task.wait("e"), 0)
         self.end(task)
 
+    def test_readers_that_wait(self):
+        """A client whose open waits for the shim's never reads an end of file before the words, however the two meet."""
+        task, read = self.running("rw"), []
+
+        def reader(path):
+            with open(path, "rb") as f:
+                read.append(f.read())
+        for i in range(50):
+            path = self.input_fifo()
+            task.exec(f"e{i}", ["echo", "words"], stdout=path)
+            thread = threading.Thread(target=reader, args=(path,), daemon=True)
+            thread.start()
+            task.start(f"e{i}")
+            thread.join(shim.PATIENCE)
+            task.wait(f"e{i}")
+            task.delete(f"e{i}")
+        self.assertEqual(read, [b"words\n"] * 50)
+        self.end(task)
+
     def test_size_before_the_start(self):
         """That of init is known at its first instruction; that of an exec is part of its own specification."""
         out = self.fifo()
