@@ -189,6 +189,9 @@ def case_broken_specifications(place):
         try:
             place.agent.call("container.create", container="mutant", spec=mutant, rootfs=rootfs)
         except Refused as error:
+            # On the host it takes a right that this root may lack; in a guest it is there.
+            if path == ("process", "oomScoreAdj") and not place.in_vm and error.errno == "EACCES":
+                continue
             if error.errno not in ("EINVAL", "EOPNOTSUPP", "ENODEV", "ENOENT", "EEXIST", "ENOTDIR", "ENAMETOOLONG", "EPERM", "ENOTBLK", "EBUSY", "E2BIG"):
                 raise AssertionError(f"{path} = {str(value)[:20]}: {error}") from error
             continue

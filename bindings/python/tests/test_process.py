@@ -19,6 +19,8 @@ def fds():
 
 class ProcessCase(unittest.TestCase):
     def setUp(self):
+        # A caller like nohup has it ignored, and what is ignored stays so in the processes of the stand-in.
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
         self.vm = cchv.Vm()
         self.vm.boot()
         self.addCleanup(self.vm.close)
