@@ -82,3 +82,10 @@ debian_update()
 	debian_run "apt-get update" debian_apt apt-get -o APT::Update::Error-Mode=any update -q || return 1
 	: >"$debian_apt_dir/updated"
 }
+
+# debian_newest META PATTERN [SUITE]: the newest real package behind a meta package, by the lists of debian_update.
+debian_newest()
+{
+	debian_apt apt-cache ${3:+-o "APT::Default-Release=$3"} depends --no-recommends --no-suggests "$1" |
+		sed -n "s/^ *Depends: \\($2\\)\$/\\1/p" | sort -V | tail -n 1
+}

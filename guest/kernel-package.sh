@@ -28,20 +28,13 @@ scratch=$(mktemp -d "$dir/.new.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 1' HUP INT TERM
 
-# The newest real package behind the meta package.
-newest_package()
-{
-	debian_apt apt-cache ${suite:+-o "APT::Default-Release=$suite"} depends --no-recommends --no-suggests \
-		linux-image-cloud-amd64 | sed -n 's/^ *Depends: \(linux-image-[0-9].*-cloud-amd64\)$/\1/p' | sort -V | tail -n 1
-}
-
 # With the backports' lists on Debian 12, whose own kernel is older.
 fetch()
 {
 	suite=
 	[ "$(debian_codename)" != bookworm ] || suite=bookworm-backports
 	debian_update ${suite:+backports} || fail "cannot read the package lists"
-	package=$(newest_package)
+	package=$(debian_newest linux-image-cloud-amd64 'linux-image-[0-9].*-cloud-amd64' $suite)
 	[ -n "$package" ] || fail "the mirror has no linux-image-cloud-amd64"
 	(cd "$scratch" && debian_run "downloading $package" debian_apt apt-get -o APT::Sandbox::User=root download -q "$package") ||
 		fail "cannot download $package"
