@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Install what libcchv needs from Debian packages, as root; does nothing where all is there. Debian 12 and 13.
-# Usage: sh examples/install-debian.sh build|run|image|test|full|all ...
+# Usage: sh examples/install-debian.sh build|run|image|test|full|kernel|all ...
 #   build  compilers and libraries      run    QEMU, mkfs.erofs, mkfs.ext4
 #   image  what makes images of Debian  test   what the tests use beside these
 #   full   what the full tier of the tests uses beside these: containerd
+#   kernel what guest/kernel/build.sh compiles the guests' own kernel with (not in all)
 #
 # QEMU: 10 or newer, since the emulator of 7.2 (Debian 12) crashes a third of all boots of a 6.12 kernel unless it hides an
 # instruction (cchv-qemu does that then). Debian 12 has a newer one in its backports; they are read through a sources list of
@@ -20,6 +21,7 @@ run="libyajl2 libcurl4 libuuid1 libseccomp2 erofs-utils e2fsprogs qemu-system-x8
 image="mmdebstrap"
 test="python3 bzip2 python3-pycparser g++ busybox-static skopeo umoci docker-registry strace socat jq expect xfsprogs attr libcap2-bin iproute2
 	file"
+kernel="gcc libc6-dev make flex bison bc libelf-dev xz-utils python3"
 
 fail()
 {
@@ -103,7 +105,7 @@ virtiofsd()
 	rm -r "$scratch"
 }
 
-[ $# -gt 0 ] || fail "usage: install-debian.sh build|run|image|test|full|all ..."
+[ $# -gt 0 ] || fail "usage: install-debian.sh build|run|image|test|full|kernel|all ..."
 wanted=
 for part in "$@"; do
 	case $part in
@@ -112,6 +114,7 @@ for part in "$@"; do
 	image) wanted="$wanted $image" ;;
 	test) wanted="$wanted $image $test" ;;
 	full) wanted="$wanted containerd" ;;
+	kernel) wanted="$wanted $kernel" ;;
 	all) wanted="$wanted $build $run $image $test" ;;
 	*) fail "unknown part '$part'" ;;
 	esac

@@ -19,7 +19,7 @@ done
 # the original on an emulated host (at the lengths of tier 1; skipped where there is none).
 if [ -z "$suites" ]; then
 	suites="unit lint abi fake shim image tier1"
-	[ "$full" = 0 ] || suites="unit lint abi fake shim image sanitized qemu e2e chv"
+	[ "$full" = 0 ] || suites="unit lint abi fake shim image sanitized qemu e2e chv kernel"
 fi
 export CCHV_TEST_FULL=$full
 
