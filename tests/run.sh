@@ -67,8 +67,8 @@ for suite in $suites; do
 	if [ "$suite" = sanitized ]; then
 		# Once more under AddressSanitizer and UBSan; what they find ends the program. "foreign" are programs that are
 		# not built so but load the library. Python does not give back all that it has: leaks count in unit alone.
-		meson setup "$build-sanitized" --native-file build-dev.ini >/dev/null 2>&1 || [ -f "$build-sanitized/build.ninja" ]
-		ninja -C "$build-sanitized" || { echo "run.sh: sanitized build failed" >&2; failed=$((failed + 1)); continue; }
+		{ [ -f "$build-sanitized/build.ninja" ] || meson setup "$build-sanitized" --native-file build-dev.ini; } &&
+			ninja -C "$build-sanitized" || { echo "run.sh: sanitized build failed" >&2; failed=$((failed + 1)); continue; }
 		# Its shadow memory has a fixed place, where address space layout randomisation may have put something else.
 		asan=$(cc -print-file-name=libasan.so) fixed="setarch -R env UBSAN_OPTIONS=halt_on_error=1"
 		run_suite unit sanitized-unit "$build-sanitized" foreign $fixed
