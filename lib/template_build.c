@@ -148,6 +148,29 @@ static int verify(const struct build *b, cchv_error **err)
 	return r;
 }
 
+/*
+ * Which pty the VMM had was chance. A clone's VMM has one of its own, and a template says what is common to all that
+ * may be built under its key.
+ */
+static int forget_pty(const struct build *b, cchv_error **err)
+{
+	cleanup_free char *path = mem_printf("%s/" TEMPLATE_CONFIG, b->dir);
+	cleanup_buf struct buf text = BUF_INIT(TEMPLATE_CONFIG_MAX);
+	cleanup_json struct json *config = NULL;
+	struct json *console;
+	int r = path ? template_read_config(b->dir, &config, err) : err_nomem(err);
+
+	if (r < 0)
+		return r;
+	console = json_edit(config, "console", JSON_OBJECT);
+	if (!console)
+		return err_set(err, CCHV_ERR_PROTOCOL, 0, "the snapshot's config has no console");
+	json_remove(console, "file");
+	if (json_print(config, 0, &text) < 0)
+		return err_nomem(err);
+	return path_write_atomic(path, text.data, text.len, 0600, err);
+}
+
 static struct json *describe(const struct build *b, const struct template_parts *parts)
 {
 	struct json *info = json_new_object(), *vmm = json_new_object();
@@ -182,7 +205,9 @@ static int run(struct build *b, cchv_error **err)
 	}
 	/* Only now all of its processes are known to be gone. */
 	cchv_vm_free(vm);
-	return r < 0 ? r : verify(b, err);
+	if (r == CCHV_OK)
+		r = verify(b, err);
+	return r < 0 ? r : forget_pty(b, err);
 }
 
 int template_build(cchv_ctx *ctx, const char *key, const struct template_parts *parts, uint64_t deadline,

@@ -103,6 +103,15 @@ int template_open(cchv_ctx *ctx, const char *key, struct template **ret_template
 	return CCHV_OK;
 }
 
+int template_read_config(const char *dir, struct json **ret_config, cchv_error **err)
+{
+	cleanup_free char *path = mem_printf("%s/" TEMPLATE_CONFIG, dir);
+	cleanup_buf struct buf text = BUF_INIT(TEMPLATE_CONFIG_MAX);
+	int r = path ? path_read_file(path, &text, err) : err_nomem(err);
+
+	return r < 0 ? r : json_parse((const char *)text.data, text.len, ret_config, err);
+}
+
 int template_list(cchv_ctx *ctx, cchv_list **ret_keys, cchv_error **err)
 {
 	cleanup_free char *path = mem_printf("%s/templates", ctx->state_dir);

@@ -31,6 +31,8 @@ struct template {
 /* CCHV_ERR_NOT_FOUND: there is none; CCHV_ERR_PROTOCOL: it is damaged. Held until it is freed. */
 int template_open(cchv_ctx *ctx, const char *key, struct template **ret_template, cchv_error **err);
 void template_free(struct template *template);
+/* The VMM's config in a template's directory. */
+int template_read_config(const char *dir, struct json **ret_config, cchv_error **err);
 /* Keys, sorted. */
 int template_list(cchv_ctx *ctx, cchv_list **ret_keys, cchv_error **err);
 /* CCHV_ERR_NOT_FOUND; CCHV_ERR_EXISTS while a VM is just being started from it. Those that were are left alone. */

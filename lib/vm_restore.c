@@ -91,27 +91,21 @@ static int edit_config(struct json *config, int shared, cchv_error **err)
 {
 	struct json *memory = json_edit(config, "memory", JSON_OBJECT);
 	struct json *zone = memory ? json_edit_at(json_edit(memory, "zones", JSON_ARRAY), 0) : NULL;
-	struct json *console = json_edit(config, "console", JSON_OBJECT);
 
-	if (!zone || !console)
-		return err_set(err, CCHV_ERR_PROTOCOL, 0, "its config has no memory zone or no console");
+	if (!zone)
+		return err_set(err, CCHV_ERR_PROTOCOL, 0, "its config has no memory zone");
 	json_set_bool(memory, "shared", shared);
 	json_set_bool(zone, "shared", shared);
-	/* The pty of the VMM that the template was taken of. */
-	json_remove(console, "file");
 	return CCHV_OK;
 }
 
 static int write_config(int directory, const struct template *template, int shared, cchv_error **err)
 {
-	cleanup_free char *path = mem_printf("%s/" TEMPLATE_CONFIG, template->dir);
-	cleanup_buf struct buf text = BUF_INIT(TEMPLATE_CONFIG_MAX), out = BUF_INIT(TEMPLATE_CONFIG_MAX);
+	cleanup_buf struct buf out = BUF_INIT(TEMPLATE_CONFIG_MAX);
 	cleanup_json struct json *config = NULL;
 	cleanup_close int fd = -1;
-	int r = path ? path_read_file(path, &text, err) : err_nomem(err);
+	int r = template_read_config(template->dir, &config, err);
 
-	if (r == CCHV_OK)
-		r = json_parse((const char *)text.data, text.len, &config, err);
 	if (r == CCHV_OK)
 		r = edit_config(config, shared, err);
 	if (r < 0)

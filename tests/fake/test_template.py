@@ -67,6 +67,8 @@ class MainPath(TemplateCase):
         zone = config["memory"]["zones"][0]
         self.assertEqual((zone["file"], zone["shared"], zone["size"], zone["hotplugged_size"]), ("ram", True, BASE, 0))
         self.assertEqual(config["cpus"], {"boot_vcpus": 1, "max_vcpus": 8, "nested": False})
+        # Which pty the VMM had was chance: two templates of one key have the same settings.
+        self.assertEqual(config["console"], {"mode": "Pty", "id": "console", "pci_device_id": 4})
         self.assertEqual([d for kind in ("disks", "net", "pmem", "fs") for d in config[kind]], [])
         before = self.hashes(key), info
         self.assertEqual(self.build(), key)
