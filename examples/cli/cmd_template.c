@@ -119,7 +119,7 @@ static int template_rm(int argc, char **argv)
 		const char *key = all ? cchv_list_get(keys, i) : find_key(keys, argv[i + 1]);
 
 		if (cchv_template_remove(ctx, key, &err) < 0)
-			r = fail_error(err, "template '%s'", key) ? 1 : 0;
+			r = fail_error(err, "template rm") ? 1 : 0;
 		else
 			puts(key);
 	}

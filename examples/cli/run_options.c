@@ -346,18 +346,19 @@ static int set_flag(struct run_options *o, int c)
 		o->readonly = 1;
 		note(o, "read-only", NULL);
 		break;
-	case OPT_COLD:
-		o->start = CCHV_START_COLD;
-		note(o, "cold", NULL);
-		break;
-	case OPT_TEMPLATE:
-		o->start = CCHV_START_TEMPLATE;
-		note(o, "template", NULL);
-		break;
 	case OPT_TIMING: o->timing = 1; break;
 	default: return 0;
 	}
 	return 1;
+}
+
+static int set_start(struct run_options *o, int start, const char *name)
+{
+	if (o->start != CCHV_START_AUTO && o->start != start)
+		return usage_error("run", "--cold and --template exclude each other") ? EXIT_OURS : 0;
+	o->start = start;
+	note(o, name, NULL);
+	return 0;
 }
 
 static int set_text(struct run_options *o, int c, const char *name, const char *text)
@@ -396,6 +397,8 @@ static int apply(struct run_options *o, int c, const char *value)
 	case 'e': return add_env(o, value);
 	case OPT_ENV_FILE: return add_env_file(o, value);
 	case 'v': return add_volume(o, value);
+	case OPT_COLD: return set_start(o, CCHV_START_COLD, name);
+	case OPT_TEMPLATE: return set_start(o, CCHV_START_TEMPLATE, name);
 	case OPT_DISK: return add_disk(o, value);
 	case OPT_TMPFS: return add_tmpfs(o, value);
 	case OPT_NET: return add_net(o, value);

@@ -320,6 +320,15 @@ def the_memory_is_not_written_to_by_clones(t):
     equal(files_of(t, key), before, "the template's files")
 
 
+@case(clean=True)
+def what_the_command_refuses(t):
+    for words in (["--cold", "--template"], ["--template", "--cold"]):
+        holds(t.cchv("run", *words, "tiny", code=125).error, "--cold and --template exclude each other")
+    for key in ("abc", "a" * 64):
+        error = t.cchv("template", "rm", key, code=1).error
+        equal(error, f"cchv: template rm: no template '{key}'\n", "what is not there")
+
+
 @case(needs=("tiny",), timeout=900, clean=True)
 def the_command(t):
     key = build(t)
