@@ -52,8 +52,12 @@ static const struct channel_hooks hooks = {
 };
 static const struct log_sink no_log = LOG_SINK_INIT;
 
-static void open_channel(int timeout_ms)
+static pid_t peer;
+
+/* To a guest that serve plays. */
+static void open_channel(void (*serve)(int listener), int timeout_ms)
 {
+	peer = peer_start(serve);
 	CHECK_INT(loop_new(&loop, NULL), 0);
 	CHECK_INT(channel_new(loop, peer_path, &no_log, &hooks, NULL, &channel, NULL), 0);
 	CHECK_INT(channel_connect(channel, 0, NULL, 0, clock_deadline(timeout_ms), NULL), 0);
@@ -63,6 +67,9 @@ static void close_channel(void)
 {
 	channel_free(channel);
 	loop_free(loop);
+	/* Unless the test has seen to its end. */
+	if (peer)
+		peer_end(peer);
 }
 
 static int peer_control(int listener, const char *first, const char *hello)
@@ -94,13 +101,12 @@ static void answer_out_of_order(int listener)
 
 TEST(replies_go_to_whom_they_belong)
 {
-	pid_t peer = peer_start(answer_out_of_order);
 	struct channel_call calls[3] = { 0 };
 	struct json *result = NULL, *params = json_new_object();
 	cchv_error *err = NULL;
 
 	json_set_u64(params, "x", 1);
-	open_channel(5000);
+	open_channel(answer_out_of_order, 5000);
 	/* Before hello: they queue. */
 	CHECK_INT(channel_call_start(channel, &calls[0], "vm.sync", NULL, NULL), 0);
 	CHECK_INT(channel_call_start(channel, &calls[1], "container.list", params, NULL), 0);
@@ -123,7 +129,6 @@ TEST(replies_go_to_whom_they_belong)
 	CHECK_INT(channel_call_finish(&calls[0], NULL, NULL), CCHV_ERR_PROTOCOL);
 	channel_ack(channel, 6);
 	close_channel();
-	peer_end(peer);
 }
 
 static void break_and_resume(int listener)
@@ -145,11 +150,10 @@ static void break_and_resume(int listener)
 
 TEST(a_broken_connection_resumes)
 {
-	pid_t peer = peer_start(break_and_resume);
 	struct channel_call calls[2] = { 0 };
 	cchv_error *err = NULL;
 
-	open_channel(5000);
+	open_channel(break_and_resume, 5000);
 	run_until(loop, &events);
 	CHECK_INT(channel_call_start(channel, &calls[0], "vm.sync", NULL, NULL), 0);
 	run_until(loop, &calls[0].done);
@@ -163,7 +167,6 @@ TEST(a_broken_connection_resumes)
 	CHECK_STR(event_log, "one11 two12 three13 ");
 	CHECK_INT(ready, 2);
 	close_channel();
-	peer_end(peer);
 }
 
 static void come_back_as_another(int listener)
@@ -178,16 +181,14 @@ static void come_back_as_another(int listener)
 
 TEST(another_boot_id_is_a_reset)
 {
-	pid_t peer = peer_start(come_back_as_another);
 	struct channel_call call = { 0 };
 
-	open_channel(5000);
+	open_channel(come_back_as_another, 5000);
 	run_until(loop, &dead);
 	CHECK_INT(dead_code, CCHV_ERR_GUEST_GONE);
 	CHECK_INT(dead_reset, 1);
 	CHECK_INT(channel_call_start(channel, &call, "vm.sync", NULL, NULL), CCHV_ERR_GUEST_GONE);
 	close_channel();
-	peer_end(peer);
 }
 
 #define RESUME_OF(boot, after) \
@@ -209,15 +210,12 @@ static void get_an_identity(int listener)
 
 TEST(a_boot_id_comes_with_the_identity)
 {
-	pid_t peer = peer_start(get_an_identity);
-
-	open_channel(5000);
+	open_channel(get_an_identity, 5000);
 	run_until(loop, &dead);
 	CHECK_INT(ready, 3);
 	CHECK_INT(dead_reset, 1);
 	CHECK_STR(channel_get_boot_id(channel), "b");
 	close_channel();
-	peer_end(peer);
 }
 
 /* The reply to the request that gives it one tells it as well. */
@@ -232,16 +230,13 @@ static void tell_an_identity(int listener)
 
 TEST(a_boot_id_that_was_told_is_compared)
 {
-	pid_t peer = peer_start(tell_an_identity);
-
-	open_channel(5000);
+	open_channel(tell_an_identity, 5000);
 	run_until(loop, &ready);
 	CHECK_STR(channel_get_boot_id(channel), "");
 	CHECK_INT(channel_set_boot_id(channel, "c"), 0);
 	run_until(loop, &dead);
 	CHECK_INT(dead_reset, 1);
 	close_channel();
-	peer_end(peer);
 }
 
 static void talk_rubbish(int listener)
@@ -255,10 +250,9 @@ static void talk_rubbish(int listener)
 
 TEST(rubbish_ends_it)
 {
-	pid_t peer = peer_start(talk_rubbish);
 	struct channel_call call = { 0 };
 
-	open_channel(5000);
+	open_channel(talk_rubbish, 5000);
 	CHECK_INT(channel_call_start(channel, &call, "vm.sync", NULL, NULL), 0);
 	run_until(loop, &dead);
 	CHECK_INT(dead_code, CCHV_ERR_PROTOCOL);
@@ -266,7 +260,6 @@ TEST(rubbish_ends_it)
 	CHECK(call.done);
 	CHECK_INT(channel_call_finish(&call, NULL, NULL), CCHV_ERR_PROTOCOL);
 	close_channel();
-	peer_end(peer);
 }
 
 static void refuse_version(int listener)
@@ -278,14 +271,11 @@ static void refuse_version(int listener)
 
 TEST(another_version_ends_it)
 {
-	pid_t peer = peer_start(refuse_version);
-
-	open_channel(5000);
+	open_channel(refuse_version, 5000);
 	run_until(loop, &dead);
 	CHECK_INT(dead_code, CCHV_ERR_UNSUPPORTED);
 	CHECK_CONTAINS(dead_text, "version 2");
 	close_channel();
-	peer_end(peer);
 }
 
 static void say_last_words(int listener)
@@ -299,14 +289,14 @@ static void say_last_words(int listener)
 
 TEST(what_was_said_before_the_end_is_heard)
 {
-	pid_t peer = peer_start(say_last_words);
 	struct channel_call call = { 0 };
 	cchv_error *err = NULL;
 
-	open_channel(5000);
+	open_channel(say_last_words, 5000);
 	run_until(loop, &ready);
 	CHECK_INT(channel_call_start(channel, &call, "vm.shutdown", NULL, NULL), 0);
 	peer_end(peer);
+	peer = 0;
 	/* The peer is dead, its words lie in the socket. */
 	channel_close(channel, CCHV_ERR_VMM_GONE, "VMM killed by signal 9");
 	CHECK_STR(event_log, "exited1 stopped2 ");
@@ -329,13 +319,10 @@ static void never_answer(int listener)
 
 TEST(nobody_answers)
 {
-	pid_t peer = peer_start(never_answer);
-
-	open_channel(300);
+	open_channel(never_answer, 300);
 	run_until(loop, &dead);
 	CHECK(dead_code == CCHV_ERR_GUEST_GONE || dead_code == CCHV_ERR_VMM_GONE);
 	close_channel();
-	peer_end(peer);
 }
 
 static void answer_late(int listener)
@@ -351,10 +338,9 @@ static void answer_late(int listener)
 
 TEST(a_dropped_call_is_forgotten)
 {
-	pid_t peer = peer_start(answer_late);
 	struct channel_call second = { 0 };
 
-	open_channel(5000);
+	open_channel(answer_late, 5000);
 	run_until(loop, &ready);
 	{
 		struct channel_call first = { 0 };
@@ -366,7 +352,6 @@ TEST(a_dropped_call_is_forgotten)
 	run_until(loop, &second.done);
 	CHECK_INT(channel_call_finish(&second, NULL, NULL), 0);
 	close_channel();
-	peer_end(peer);
 }
 
 static int chained;
@@ -383,15 +368,13 @@ static void start_another(struct channel_call *call)
 
 TEST(a_callback_may_start_calls_while_all_fail)
 {
-	pid_t peer = peer_start(never_answer);
 	struct channel_call next = { 0 }, call = { .fn = start_another, .user_data = &next };
 
-	open_channel(300);
+	open_channel(never_answer, 300);
 	CHECK_INT(channel_call_start(channel, &call, "a", NULL, NULL), 0);
 	run_until(loop, &dead);
 	CHECK_INT(chained, 2);
 	close_channel();
-	peer_end(peer);
 }
 
 static void wait_for_big(int listener)
@@ -406,7 +389,6 @@ static void wait_for_big(int listener)
 
 TEST(a_big_request_waits_for_room)
 {
-	pid_t peer = peer_start(wait_for_big);
 	struct json *params = json_new_object();
 	struct channel_call call = { 0 };
 	char *text = mem_zalloc(900001);
@@ -414,11 +396,10 @@ TEST(a_big_request_waits_for_room)
 	memset(text, 'x', 900000);
 	json_set_string(params, "data", text);
 	free(text);
-	open_channel(5000);
+	open_channel(wait_for_big, 5000);
 	run_until(loop, &ready);
 	CHECK_INT(channel_call_start(channel, &call, "copy.put", params, NULL), 0);
 	run_until(loop, &call.done);
 	CHECK_INT(channel_call_finish(&call, NULL, NULL), 0);
 	close_channel();
-	peer_end(peer);
 }

@@ -295,17 +295,26 @@ TEST(memory_goes_into_a_file_and_back)
 	ram_free(&other);
 }
 
+/* A file of 16 MiB, and memory that is to be a copy of it. */
+static struct ram_block *copy_zone(char *path, size_t size, int *ret_fd, struct ram *ram, struct fault *fault)
+{
+	struct ram_block *block;
+
+	*ret_fd = open_file("zone", path, size);
+	CHECK_INT(ftruncate(*ret_fd, 16 * MIB), 0);
+	CHECK_INT(pwrite(*ret_fd, "x", 1, 9 * MIB), 1);
+	CHECK_INT(ram_add_copy(ram, "ram0", 16 * MIB, path, NULL, &block, fault), 0);
+	return block;
+}
+
 TEST(private_copy_of_a_file)
 {
 	struct ram ram = { 0 };
 	struct fault fault = { 0 };
-	struct ram_block *block;
+	cleanup_close int fd = -1;
 	char path[256];
-	cleanup_close int fd = open_file("zone", path, sizeof(path));
+	struct ram_block *block = copy_zone(path, sizeof(path), &fd, &ram, &fault);
 
-	CHECK_INT(ftruncate(fd, 16 * MIB), 0);
-	CHECK_INT(pwrite(fd, "x", 1, 9 * MIB), 1);
-	CHECK_INT(ram_add_copy(&ram, "ram0", 16 * MIB, path, NULL, &block, &fault), 0);
 	CHECK_INT(ram_fill(&ram, &fault), 0);
 	CHECK_INT(block->source, -1);
 	CHECK_INT(byte_at(block->fd, 9 * MIB), 'x');
@@ -325,12 +334,10 @@ TEST(file_that_shrinks_under_its_copy)
 {
 	struct ram ram = { 0 };
 	struct fault fault = { 0 };
-	struct ram_block *block;
+	cleanup_close int fd = -1;
 	char path[256];
-	cleanup_close int fd = open_file("zone", path, sizeof(path));
+	struct ram_block *block = copy_zone(path, sizeof(path), &fd, &ram, &fault);
 
-	CHECK_INT(ftruncate(fd, 16 * MIB), 0);
-	CHECK_INT(ram_add_copy(&ram, "ram0", 16 * MIB, path, NULL, &block, &fault), 0);
 	/* Where blocks are shared it has its own already. */
 	if (block->source >= 0) {
 		CHECK_INT(ftruncate(fd, 8 * MIB), 0);
