@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vm.online. Enters: the size that the host has plugged. Leaves: processors that run, memory that is there, and the
- * kernel's settings as if it had been booted so. A worker does it: bringing up a processor stops all others a while.
+ * vm.online. Enters: the size that the host has plugged, or asked back. Leaves: just those processors running, memory
+ * that is there, and the kernel's settings as if it had been booted so. A worker does it: bringing up a processor stops
+ * all others a while.
  */
 #include "guest/vm.h"
 
@@ -71,7 +72,8 @@ static int look(const struct wanted *w, struct wanted *now)
 {
 	now->vcpus = cpus_online();
 	now->memory_bytes = scale_memory();
-	return now->vcpus >= w->vcpus && now->memory_bytes >= w->memory_bytes;
+	/* The kernel lets a processor go by itself, some time after the VMM has asked: the VMM cannot tell when. */
+	return (!w->vcpus || now->vcpus == w->vcpus) && now->memory_bytes >= w->memory_bytes;
 }
 
 static struct json *describe(const struct wanted *now)
@@ -101,7 +103,7 @@ static int online(void *arg, struct json **ret_result, const char **kind, cchv_e
 			break;
 		if (clock_passed(deadline))
 			return fail(kind, err, "device", error_number ? error_number : ETIMEDOUT,
-			            "%llu of %llu processors, %llu of %llu bytes of memory",
+			            "%llu processors for %llu wanted, %llu of %llu bytes of memory",
 			            (unsigned long long)now.vcpus, (unsigned long long)w->vcpus,
 			            (unsigned long long)now.memory_bytes,
 			            (unsigned long long)w->memory_bytes);

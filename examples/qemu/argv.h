@@ -34,6 +34,7 @@ struct machine_options {
 	int disguise;                   /* machine_needs_disguise() */
 	int incoming;                   /* it waits for a saved state, and stands still with it */
 	int without_kernel;
+	uint32_t tsc_khz;               /* of the counter that an emulated guest sees; 0: it finds out by itself */
 	uint64_t base;                  /* bytes of memory at start, which the back end "ram0" has */
 	uint64_t most;                  /* bytes of memory that it may come to, pmem included */
 };

@@ -85,9 +85,10 @@ static void add_cpus(struct argv *argv, const struct json *cpus, const struct ma
 		argv_printf(argv, "cpus=%llu,maxcpus=%llu,sockets=1,cores=%llu,threads=1", boot, max, max);
 }
 
-static void add_payload(struct argv *argv, const struct json *payload)
+static void add_payload(struct argv *argv, const struct json *payload, uint32_t tsc_khz)
 {
 	const char *cmdline = config_string(payload, "cmdline");
+	char tsc[40] = "";
 
 	argv_add(argv, "-kernel");
 	argv_add(argv, config_string(payload, "kernel"));
@@ -100,7 +101,10 @@ static void add_payload(struct argv *argv, const struct json *payload)
 	 * QEMU's table of memory that can be plugged ends above 4 GiB, and for that Linux sets up to 64 MiB aside as
 	 * bounce buffers. All devices here reach all memory; under the original, which has no such table, it does not.
 	 */
-	argv_printf(argv, "%s%sswiotlb=noforce", cmdline ? cmdline : "", cmdline && *cmdline ? " " : "");
+	if (tsc_khz)
+		snprintf(tsc, sizeof(tsc), "tsc_early_khz=%u ", tsc_khz);
+	/* Before what was given, so that the same word there has its way. */
+	argv_printf(argv, "%s%s%sswiotlb=noforce", tsc, cmdline ? cmdline : "", cmdline && *cmdline ? " " : "");
 }
 
 static void add_serial_number(struct argv *argv, const struct json *platform, int disguise)
@@ -195,7 +199,7 @@ void argv_add_machine(struct argv *argv, const struct json *vm, const struct mac
 	add_cpus(argv, json_get(vm, "cpus"), options);
 	add_memory(argv, vm, options);
 	if (!options->without_kernel)
-		add_payload(argv, json_get(vm, "payload"));
+		add_payload(argv, json_get(vm, "payload"), options->tsc_khz);
 	if (options->incoming) {
 		argv_add(argv, "-incoming");
 		argv_add(argv, "defer");

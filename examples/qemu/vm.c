@@ -17,6 +17,7 @@ void vm_init(struct vm *vm, struct loop *loop, const struct log_sink *log, struc
 	console_init(&vm->console, loop, log);
 	console_init(&vm->serial, loop, log);
 	pci_slots_init(&vm->slots);
+	tsc_read(&vm->tsc_since);
 }
 
 /* Descriptors of taps live as long as the configuration. */

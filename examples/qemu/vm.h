@@ -16,6 +16,7 @@
 #include "program.h"
 #include "ram.h"
 #include "tap.h"
+#include "tsc.h"
 #include "vsock.h"
 
 enum device_kind {
@@ -68,6 +69,7 @@ struct vm {
 	unsigned int dimm_count;
 	unsigned int cpus_made;         /* in the life of this QEMU */
 	unsigned int cpus_leaving;      /* vCPUs whose removal the guest has not carried out */
+	struct tsc_reading tsc_since;   /* when this process began */
 	int firmware_resets;            /* SeaBIOS will reset once more before the guest runs: no event of the guest */
 	int finished;                   /* the process is to end */
 	int exit_status;                /* of QEMU, when it died: a wait status */

@@ -300,6 +300,7 @@ static int run(struct vm *vm, struct fault *fault)
 		.firmware = program_firmware(vm->program),
 		.kvm = program_has_kvm(vm->program),
 		.sandbox = vm->seccomp,
+		.tsc_khz = program_has_kvm(vm->program) ? 0 : tsc_khz(&vm->tsc_since),
 	};
 	cleanup_argv struct argv argv;
 	cleanup_free char *text = NULL;

@@ -257,6 +257,7 @@ static void build(struct argv *argv, const char *text, int kvm)
 	options.base = config_base_memory(vm);
 	options.most = machine_most_memory(vm, options.base, 0);
 	options.disguise = machine_needs_disguise(vm, kvm);
+	options.tsc_khz = kvm ? 0 : 2100000;
 	argv_init(argv);
 	argv_add_machine(argv, vm, &options);
 	CHECK(!argv->failed);
@@ -272,7 +273,7 @@ TEST(machine)
 	      "\"hotplug_size\":8589934592}]}}", 0);
 	CHECK(has_pair(&argv, "-kernel", "/k"));
 	CHECK(has_pair(&argv, "-initrd", "/i"));
-	CHECK(has_pair(&argv, "-append", "a b swiotlb=noforce"));
+	CHECK(has_pair(&argv, "-append", "tsc_early_khz=2100000 a b swiotlb=noforce"));
 	CHECK(has_pair(&argv, "-accel", "tcg,thread=multi"));
 	CHECK(has_pair(&argv, "-cpu", "max"));
 	CHECK(has_pair(&argv, "-bios", "/f"));
@@ -297,6 +298,8 @@ TEST(machine_that_can_grow)
 	CHECK_CONTAINS(value_of(&argv, "-M"), "vmport=on");
 	CHECK(has_pair(&argv, "-smbios", "type=1,serial=a,,b VMware"));
 	build(&kvm, "{\"payload\":{\"kernel\":\"/k\"},\"cpus\":{\"boot_vcpus\":1,\"max_vcpus\":4}}", 1);
+	/* There the kernel asks the hypervisor. */
+	CHECK(has_pair(&kvm, "-append", "swiotlb=noforce"));
 	CHECK(has_pair(&kvm, "-cpu", "max"));
 	CHECK_CONTAINS(value_of(&kvm, "-M"), "vmport=off");
 	CHECK(!value_of(&kvm, "-smbios"));
