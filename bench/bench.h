@@ -73,9 +73,10 @@ int result_write_json(const char *path);
 /* bench_vm.c: VMs with the helper inside */
 /* Write PATH: the default initramfs with one more file in it. 0 or -1. */
 int initrd_with(const char *base, const char *file, const char *name, const char *path);
-/* The kernel, initramfs and command line that the library would use, as the VMM reports them. Free the
- * strings. */
-int vm_parts(struct bench *bench, char **ret_kernel, char **ret_initramfs, char **ret_cmdline);
+/* The kernel and initramfs that the library would use, as the VMM reports them. Free the strings. */
+int vm_parts(struct bench *bench, char **ret_kernel, char **ret_initramfs);
+/* The kernel's command line as a guest has it, with what the VMM adds. 0, or -1 after a line on stderr. */
+int vm_cmdline(struct bench *bench, char *out, size_t room);
 /* A booted VM; helper: with the guest helper at /bench-guest. The caller frees it. NULL after a line on
  * stderr. */
 cchv_vm *vm_start(struct bench *bench, const char *id, int helper);

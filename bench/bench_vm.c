@@ -101,7 +101,7 @@ static cchv_vm_config *settings_of(const char *id, const char *initramfs)
 	return config;
 }
 
-int vm_parts(struct bench *bench, char **ret_kernel, char **ret_initramfs, char **ret_cmdline)
+int vm_parts(struct bench *bench, char **ret_kernel, char **ret_initramfs)
 {
 	cchv_vm_config *config = settings_of("bench-parts", NULL);
 	cchv_error *err = NULL;
@@ -117,9 +117,8 @@ int vm_parts(struct bench *bench, char **ret_kernel, char **ret_initramfs, char 
 		tree = yajl_tree_parse(json, NULL, 0);
 		*ret_kernel = copy_member(tree, "kernel");
 		*ret_initramfs = copy_member(tree, "initramfs");
-		*ret_cmdline = copy_member(tree, "cmdline");
 		yajl_tree_free(tree);
-		if (!*ret_kernel || !*ret_initramfs || !*ret_cmdline)
+		if (!*ret_kernel || !*ret_initramfs)
 			r = complain("the VMM does not tell the VM's kernel", NULL);
 	}
 	cchv_free(json);
@@ -130,19 +129,18 @@ int vm_parts(struct bench *bench, char **ret_kernel, char **ret_initramfs, char 
 
 cchv_vm *vm_start(struct bench *bench, const char *id, int helper)
 {
-	char *kernel = NULL, *base = NULL, *cmdline = NULL, path[128];
+	char *kernel = NULL, *base = NULL, path[128];
 	cchv_vm_config *config;
 	cchv_error *err = NULL;
 	cchv_vm *vm = NULL;
 
 	snprintf(path, sizeof(path), "%s/helper.img", bench->directory);
 	if (helper && access(path, F_OK) < 0 &&
-	    (vm_parts(bench, &kernel, &base, &cmdline) < 0 ||
+	    (vm_parts(bench, &kernel, &base) < 0 ||
 	     initrd_with(base, bench->guest, "bench-guest", path) < 0))
 		return NULL;
 	free(kernel);
 	free(base);
-	free(cmdline);
 	config = settings_of(id, helper ? path : NULL);
 	if (cchv_vm_create(bench->ctx, config, CALL_MS, &vm, &err) < 0 ||
 	    cchv_vm_boot(vm, CALL_MS, &err) < 0) {
@@ -152,6 +150,16 @@ cchv_vm *vm_start(struct bench *bench, const char *id, int helper)
 	}
 	cchv_vm_config_free(config);
 	return vm;
+}
+
+int vm_cmdline(struct bench *bench, char *out, size_t room)
+{
+	static const char *const args[] = { "/bench-guest", "cmdline", NULL };
+	cchv_vm *vm = vm_start(bench, "bench-cmdline", 1);
+	int r = vm ? vm_helper_output(vm, args, out, room) : -1;
+
+	cchv_vm_free(vm);
+	return r;
 }
 
 cchv_exec *vm_helper(cchv_vm *vm, const char *const *args, cchv_stdio_config *stdio)

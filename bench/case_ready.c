@@ -96,11 +96,13 @@ static int bare(const char *kernel, const char *initrd, const char *cmdline, dou
 /* Pairs of one start each, so that what else the machine does falls on both. */
 static int measure(struct bench *bench, const uint64_t *hello_ns, struct figure *ready, struct figure *running)
 {
-	char *kernel = NULL, *initramfs = NULL, *cmdline = NULL, initrd[128];
+	char *kernel = NULL, *initramfs = NULL, cmdline[4096], initrd[128];
 	int r;
 
 	snprintf(initrd, sizeof(initrd), "%s/bare.img", bench->directory);
-	r = vm_parts(bench, &kernel, &initramfs, &cmdline);
+	r = vm_parts(bench, &kernel, &initramfs);
+	if (r == 0)
+		r = vm_cmdline(bench, cmdline, sizeof(cmdline));
 	if (r == 0)
 		r = initrd_with(initramfs, bench->bare_init, "init", initrd);
 	for (int i = 0; i < bench->runs && r == 0; i++) {
@@ -117,7 +119,6 @@ static int measure(struct bench *bench, const uint64_t *hello_ns, struct figure 
 	}
 	free(kernel);
 	free(initramfs);
-	free(cmdline);
 	return r;
 }
 

@@ -155,6 +155,17 @@ static int print_switches(void)
 	return file ? 0 : 1;
 }
 
+static int print_cmdline(void)
+{
+	FILE *file = fopen("/proc/cmdline", "r");
+	char line[4096];
+
+	if (!file || !fgets(line, sizeof(line), file))
+		return 1;
+	line[strcspn(line, "\n")] = '\0';
+	return fputs(line, stdout) < 0;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 2 && strcmp(argv[1], "true") == 0)
@@ -163,6 +174,8 @@ int main(int argc, char **argv)
 		return pause();
 	if (argc == 2 && strcmp(argv[1], "switches") == 0)
 		return print_switches();
+	if (argc == 2 && strcmp(argv[1], "cmdline") == 0)
+		return print_cmdline();
 	if (argc != 3)
 		return 2;
 	if (strcmp(argv[1], "echo") == 0)

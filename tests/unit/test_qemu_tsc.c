@@ -28,7 +28,7 @@ TEST(frequency)
 	for (int i = 0; i < 20; i++) {
 		tsc_read(&now);
 		quick = tsc_khz(&now);
-		/* Linux believes a number that is off by 1 % for good; 0.1 % is far inside, and loose for a busy host. */
+		/* Linux puts right what is off by less than 1 %: 0.1 % is far inside, and loose for a busy host. */
 		if (apart(quick, exact) > exact / 1000)
 			test_fail(__FILE__, __LINE__, "%u kHz for %u", quick, exact);
 	}
