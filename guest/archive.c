@@ -21,9 +21,10 @@
 
 struct archive_plan {
 	struct process_plan plan;
-	int write;
+	enum { ARCHIVE_READ, ARCHIVE_WRITE, ARCHIVE_CHANGES } op;
 	char *path;
 	int mnt_fd;
+	int upper_fd;
 	int cgroup_fd;
 };
 
@@ -32,6 +33,7 @@ static void plan_free(struct process_plan *plan)
 	struct archive_plan *a = container_of(plan, struct archive_plan, plan);
 
 	fd_close(&a->mnt_fd);
+	fd_close(&a->upper_fd);
 	fd_close(&a->cgroup_fd);
 	free(a->path);
 	free(a);
@@ -79,7 +81,9 @@ static int run(const struct archive_plan *a, int root_fd, int fd, cchv_error **e
 
 	umask(0);
 	raise_limit();
-	if (a->write)
+	if (a->op == ARCHIVE_CHANGES)
+		return archive_changes(root_fd, a->upper_fd, err);
+	if (a->op == ARCHIVE_WRITE)
 		return archive_write(fd, is_same(fd, root_fd), err);
 	copy = mem_strdup(a->path);
 	return copy ? archive_read(root_fd, a->path, last_part(copy), err) : err_nomem(err);
@@ -111,7 +115,7 @@ static void __attribute__((noreturn)) child(const struct process_plan *plan, con
 	root_fd = setns(a->mnt_fd, CLONE_NEWNS) < 0 ? -1 : open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root_fd < 0)
 		process_report(&own, errno, "container", "enter the container");
-	fd = rootpath_open(root_fd, a->path, O_PATH | (a->write ? O_DIRECTORY : 0));
+	fd = rootpath_open(root_fd, a->path, O_PATH | (a->op == ARCHIVE_READ ? 0 : O_DIRECTORY));
 	if (fd < 0)
 		process_report(&own, errno, "other", a->path);
 	/* From here on it counts as started, and only 0 to 2 hold the streams. */
@@ -129,16 +133,23 @@ static int fill(const struct json *archive, struct archive_plan *a, const char *
 	const char *op = NULL;
 	size_t len;
 
-	if (json_get_string(archive, "op", &op, NULL) != 1 || (strcmp(op, "read") != 0 && strcmp(op, "write") != 0))
-		return fail(kind, err, "spec", EINVAL, "archive.op is neither read nor write");
+	if (json_get_string(archive, "op", &op, NULL) != 1 ||
+	    (strcmp(op, "read") != 0 && strcmp(op, "write") != 0 && strcmp(op, "changes") != 0))
+		return fail(kind, err, "spec", EINVAL, "archive.op is neither read nor write nor changes");
+	a->op = *op == 'r' ? ARCHIVE_READ : *op == 'w' ? ARCHIVE_WRITE : ARCHIVE_CHANGES;
+	if (a->op == ARCHIVE_CHANGES) {
+		if (a->upper_fd < 0)
+			return fail(kind, err, "spec", EOPNOTSUPP, "the root file system has no upper layer");
+		a->path = mem_strdup("/");
+		return a->path ? CCHV_OK : err_nomem(err);
+	}
 	if (json_get_bytes(archive, "path", &a->path, &len, NULL) != 1 || a->path[0] != '/' || strlen(a->path) != len)
 		return fail(kind, err, "spec", EINVAL, "archive.path is no absolute path");
-	a->write = *op == 'w';
 	return CCHV_OK;
 }
 
-int archive_plan_new(const struct json *archive, int mnt_fd, int cgroup_fd, struct process_plan **ret_plan,
-                     const char **kind, cchv_error **err)
+int archive_plan_new(const struct json *archive, int mnt_fd, int upper_fd, int cgroup_fd,
+                     struct process_plan **ret_plan, const char **kind, cchv_error **err)
 {
 	struct archive_plan *a = mem_zalloc(sizeof(*a));
 	int r;
@@ -147,6 +158,7 @@ int archive_plan_new(const struct json *archive, int mnt_fd, int cgroup_fd, stru
 		return err_nomem(err);
 	process_plan_init(&a->plan, &ops);
 	a->mnt_fd = fd_copy(mnt_fd);
+	a->upper_fd = upper_fd < 0 ? -1 : fd_copy(upper_fd);
 	a->cgroup_fd = cgroup_fd < 0 ? -1 : fd_copy(cgroup_fd);
 	a->plan.cgroup_fd = a->cgroup_fd;
 	r = a->mnt_fd < 0 ? fail(kind, err, "other", errno, "copy a descriptor") : fill(archive, a, kind, err);

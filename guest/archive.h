@@ -13,14 +13,20 @@
 #define ARCHIVE_MALFORMED 2
 
 /*
- * archive: {"op": "read" or "write", "path": P}. mnt_fd: the container's mount namespace; cgroup_fd may be -1. Both are
- * copied.
+ * archive: {"op": "read" or "write", "path": P} or {"op": "changes"}. mnt_fd: the container's mount namespace;
+ * upper_fd: the directory of its upper layer, or -1; cgroup_fd may be -1. All are copied.
  */
-int archive_plan_new(const struct json *archive, int mnt_fd, int cgroup_fd, struct process_plan **ret_plan,
-                     const char **kind, cchv_error **err);
+int archive_plan_new(const struct json *archive, int mnt_fd, int upper_fd, int cgroup_fd,
+                     struct process_plan **ret_plan, const char **kind, cchv_error **err);
 
 /* path and everything below it to descriptor 1, named below name. What the kernel makes up (/proc) stays empty. */
 int archive_read(int root_fd, const char *path, const char *name, cchv_error **err);
+/*
+ * What an overlay's upper directory has, as a layer of an OCI image: ".wh.NAME" for what was removed, ".wh..wh..opq" in
+ * a directory that hides what is below it. A directory that was renamed with what lies below it goes with all of that,
+ * which is found at the same place of root_fd.
+ */
+int archive_changes(int root_fd, int upper_fd, cchv_error **err);
 /*
  * The stream of descriptor 0 below the directory. is_root: it is the root of the container, whose absolute links are
  * inside; in another directory a name that goes through one leads out.

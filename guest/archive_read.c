@@ -16,9 +16,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <sys/xattr.h>
@@ -34,7 +36,18 @@
 #define MQUEUE_MAGIC 0x19800202
 #endif
 
+#define WHITEOUT ".wh."
+#define OPAQUE ".wh..wh..opq"
+
+/* What an overlay remembers of a directory or a file of its upper layer. */
+#define MARK_OPAQUE "trusted.overlay.opaque"
+#define MARK_REDIRECT "trusted.overlay.redirect"
+#define MARK_METACOPY "trusted.overlay.metacopy"
+
 struct reader {
+	int is_upper; /* what is read is the upper layer of an overlay, whose marks become those of a layer */
+	int root_fd; /* of the container; with is_upper */
+	uint64_t mount_id; /* what is mounted elsewhere is left out; 0: it is not */
 	struct links links;
 	struct buf out;
 	cchv_error **err;
@@ -196,16 +209,28 @@ static int put_entry(struct reader *r, struct tar_entry *e, int parent_fd, const
 	return code;
 }
 
+/* An upper layer's file that has its data in a layer below. No such file is made in a guest by default. */
+static int refuse_metacopy(struct reader *r, int fd, const char *path)
+{
+	if (!r->is_upper || fgetxattr(fd, MARK_METACOPY, NULL, 0) < 0)
+		return CCHV_OK;
+	return err_set(r->err, CCHV_ERR_UNSUPPORTED, 0, "'%s': its data are in another layer", path);
+}
+
 static int put_file(struct reader *r, struct tar_entry *e, int parent_fd, const char *name, const struct stat *st)
 {
 	cleanup_close int fd = openat(parent_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	const char *first = NULL;
 	struct stat now;
+	int code;
 
 	if (fd < 0)
 		return errno == ENOENT ? CCHV_OK : broken(r, e->path);
 	if (fstat(fd, &now) < 0 || !S_ISREG(now.st_mode) || now.st_ino != st->st_ino)
 		return CCHV_OK; /* replaced meanwhile: what it was is gone */
+	code = refuse_metacopy(r, fd, e->path);
+	if (code < 0)
+		return code;
 	if (now.st_nlink > 1 && links_see(&r->links, now.st_dev, now.st_ino, e->path, &first) < 0)
 		return err_nomem(r->err);
 	if (first) {
@@ -247,6 +272,19 @@ static int is_kernels_own(int fd)
 
 static int put_any(struct reader *r, int parent_fd, const char *name, const char *path, unsigned int depth);
 
+/* What is no part of a layer: mounts, and names that would be taken for marks. */
+static int is_left_out(const struct reader *r, int dir_fd, const char *path, const char *name)
+{
+	struct statx st;
+
+	if ((r->is_upper || r->mount_id) && strncmp(name, WHITEOUT, strlen(WHITEOUT)) == 0) {
+		archive_warn(name, "a name that no layer can have");
+		return 1;
+	}
+	return r->mount_id && statx(dir_fd, name, AT_SYMLINK_NOFOLLOW, STATX_MNT_ID, &st) == 0 &&
+	       st.stx_mnt_id != r->mount_id;
+}
+
 static int put_children(struct reader *r, int dir_fd, const char *path, unsigned int depth)
 {
 	int copy = depth < MAX_DEPTH ? openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : (errno = ELOOP, -1);
@@ -259,7 +297,7 @@ static int put_children(struct reader *r, int dir_fd, const char *path, unsigned
 	}
 	while (code == CCHV_OK) {
 		cleanup_free char *child = NULL;
-		struct dirent *entry;
+		const struct dirent *entry;
 
 		errno = 0;
 		entry = readdir(dir);
@@ -269,11 +307,78 @@ static int put_children(struct reader *r, int dir_fd, const char *path, unsigned
 		}
 		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
 			continue;
+		if (is_left_out(r, dir_fd, path, entry->d_name))
+			continue;
 		child = mem_printf("%s/%s", path, entry->d_name);
 		code = child ? put_any(r, dir_fd, entry->d_name, child, depth + 1) : err_nomem(r->err);
 	}
 	closedir(dir);
 	return code;
+}
+
+/* ---- marks of an overlay ---- */
+
+static int put_empty_file(struct reader *r, const char *path, const struct tar_entry *like)
+{
+	struct tar_entry e = { .type = TAR_FILE, .path = (char *)(uintptr_t)path, .mtime_s = like->mtime_s };
+	uint64_t data;
+	int code = tar_put_header(&r->out, &e, &data, r->err);
+
+	return code == CCHV_OK && r->out.len > CHUNK ? flush(r) : code;
+}
+
+/* A device 0:0 in an upper layer says that there is nothing of this name any more. */
+static int put_whiteout(struct reader *r, const struct tar_entry *e, const char *name)
+{
+	int above = (int)(strlen(e->path) - strlen(name));
+	cleanup_free char *path = mem_printf("%.*s" WHITEOUT "%s", above, e->path, name);
+
+	return path ? put_empty_file(r, path, e) : err_nomem(r->err);
+}
+
+static int has_mark(int fd, const char *name)
+{
+	char value[8];
+	ssize_t n = fgetxattr(fd, name, value, sizeof(value));
+
+	return n > 0 || (n < 0 && errno == ERANGE);
+}
+
+static uint64_t mount_id_of(int fd)
+{
+	struct statx st;
+
+	return statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &st) == 0 ? st.stx_mnt_id : 0;
+}
+
+/* Its files are in the layers below, at the place that it was renamed from: they are read where all is put together. */
+static int put_renamed(struct reader *r, const char *path, unsigned int depth)
+{
+	struct open_how how = { .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+		                .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV };
+	cleanup_close int fd = (int)syscall(SYS_openat2, r->root_fd, path, &how, sizeof(how));
+	int code;
+
+	if (fd < 0)
+		return broken(r, path);
+	r->is_upper = 0;
+	r->mount_id = mount_id_of(fd);
+	code = put_children(r, fd, path, depth);
+	r->is_upper = 1;
+	r->mount_id = 0;
+	return code;
+}
+
+static int put_upper_children(struct reader *r, const struct tar_entry *e, int fd, unsigned int depth)
+{
+	cleanup_free char *opaque = mem_printf("%s/" OPAQUE, e->path);
+	int is_renamed = has_mark(fd, MARK_REDIRECT), code = opaque ? CCHV_OK : err_nomem(r->err);
+
+	if (code == CCHV_OK && (is_renamed || has_mark(fd, MARK_OPAQUE)))
+		code = put_empty_file(r, opaque, e);
+	if (code < 0)
+		return code;
+	return is_renamed ? put_renamed(r, e->path, depth) : put_children(r, fd, e->path, depth);
 }
 
 static int put_dir(struct reader *r, struct tar_entry *e, int parent_fd, const char *name, unsigned int depth)
@@ -286,6 +391,8 @@ static int put_dir(struct reader *r, struct tar_entry *e, int parent_fd, const c
 	code = put_entry(r, e, parent_fd, name, -1);
 	if (code < 0 || (depth > 0 && is_kernels_own(fd)))
 		return code;
+	if (r->is_upper)
+		return put_upper_children(r, e, fd, depth);
 	return put_children(r, fd, e->path, depth);
 }
 
@@ -301,6 +408,8 @@ static int put_any(struct reader *r, int parent_fd, const char *name, const char
 	e.gid = st.st_gid;
 	e.mtime_s = st.st_mtim.tv_sec;
 	e.mtime_ns = (uint32_t)st.st_mtim.tv_nsec;
+	if (r->is_upper && S_ISCHR(st.st_mode) && st.st_rdev == 0)
+		return put_whiteout(r, &e, name);
 	switch (st.st_mode & S_IFMT) {
 	case S_IFREG:
 		e.type = TAR_FILE;
@@ -342,22 +451,43 @@ static int put_root(struct reader *r, int root_fd, const char *path, const char 
 	return parent < 0 ? broken(r, path) : put_any(r, parent, real_name, name, 0);
 }
 
-int archive_read(int root_fd, const char *path, const char *name, cchv_error **err)
+static struct reader *reader_new(cchv_error **err)
 {
 	struct reader *r = mem_zalloc(sizeof(*r));
-	int code;
 
 	if (!r)
-		return err_nomem(err);
+		return NULL;
 	r->out = (struct buf)BUF_INIT(OUT_MAX);
 	r->err = err;
-	code = put_root(r, root_fd, path, name);
+	return r;
+}
+
+static int finish(struct reader *r, int code)
+{
 	if (code == CCHV_OK)
-		code = tar_put_end(&r->out, err);
+		code = tar_put_end(&r->out, r->err);
 	if (code == CCHV_OK)
 		code = flush(r);
 	links_free(&r->links);
 	buf_free(&r->out);
 	free(r);
 	return code;
+}
+
+int archive_read(int root_fd, const char *path, const char *name, cchv_error **err)
+{
+	struct reader *r = reader_new(err);
+
+	return r ? finish(r, put_root(r, root_fd, path, name)) : err_nomem(err);
+}
+
+int archive_changes(int root_fd, int upper_fd, cchv_error **err)
+{
+	struct reader *r = reader_new(err);
+
+	if (!r)
+		return err_nomem(err);
+	r->is_upper = 1;
+	r->root_fd = root_fd;
+	return finish(r, put_any(r, upper_fd, ".", ".", 0));
 }

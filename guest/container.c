@@ -106,7 +106,7 @@ struct container *container_new(struct agent *agent, const char *id, cchv_error 
 		return NULL;
 	}
 	c->agent = agent;
-	c->pidfd = c->control_fd = c->mnt_fd = c->root_fd = c->oom_watch = -1;
+	c->pidfd = c->control_fd = c->mnt_fd = c->root_fd = c->upper_fd = c->oom_watch = -1;
 	c->id = mem_strdup(id);
 	if (!c->id) {
 		free(c);
@@ -133,6 +133,7 @@ void container_free(struct container *c)
 	fd_close(&c->control_fd);
 	fd_close(&c->mnt_fd);
 	fd_close(&c->root_fd);
+	fd_close(&c->upper_fd);
 	cgroup_free(c->cgroup);
 	spec_free(c->spec);
 	free(c->id);

@@ -17,6 +17,7 @@ struct build {
 	const char *cgroup_path; /* of the container, in the agent's file system; NULL: none */
 	int stage_fd; /* a private tmpfs for what is mounted on the way; O_PATH */
 	int root_fd; /* the container's root, attached in the stage; O_PATH */
+	int upper_fd; /* the directory that an upper layer's disk keeps writes in; O_PATH, -1 without one */
 	int *late_readonly; /* mounts that become read-only when all is done; O_PATH */
 	size_t late_count;
 	const char *kind; /* of the failure, for PROTOCOL.md */

@@ -78,12 +78,16 @@ static int has_ended(const struct container *c)
 }
 
 /* Init stands ready. Its mount namespace is kept, so that files can be fetched after its end. */
-static int take_ready(struct container *c, int root_fd, const char **kind, cchv_error **err)
+static int take_ready(struct container *c, const int *fds, size_t count, const char **kind, cchv_error **err)
 {
 	char path[48];
 
-	c->root_fd = root_fd;
+	c->root_fd = fds[0];
 	agent_make_private(&c->root_fd);
+	if (count > 1) {
+		c->upper_fd = fds[1];
+		agent_make_private(&c->upper_fd);
+	}
 	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", (int)c->pid);
 	c->mnt_fd = open(path, O_RDONLY | O_CLOEXEC);
 	/* Looked at after the open: the pid was still init's then. */
@@ -108,16 +112,16 @@ static int read_ready(struct container *c, const char **kind, cchv_error **err)
 		struct init_ready ready;
 		struct process_failure failure;
 	} message;
-	size_t count = 1;
-	int root_fd = -1;
-	ssize_t n = fd_recv_with_fds(c->control_fd, &message, sizeof(message), &root_fd, &count);
+	size_t count = 2;
+	int fds[2] = { -1, -1 };
+	ssize_t n = fd_recv_with_fds(c->control_fd, &message, sizeof(message), fds, &count);
 
 	if (n == sizeof(message.failure))
 		return early_failure(&message.failure, kind, err);
 	if (n != sizeof(message.ready))
 		return fail(kind, err, "container", ESRCH, "init of '%s' ended while it was made", c->id);
-	if (message.ready.code == CCHV_OK && count == 1)
-		return take_ready(c, root_fd, kind, err);
+	if (message.ready.code == CCHV_OK && count > 0)
+		return take_ready(c, fds, count, kind, err);
 	message.ready.message[sizeof(message.ready.message) - 1] = '\0';
 	message.ready.kind[sizeof(message.ready.kind) - 1] = '\0';
 	*kind = kind_constant(message.ready.kind);

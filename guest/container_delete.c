@@ -23,7 +23,7 @@
 struct teardown {
 	struct container *c;
 	char *cgroup;
-	int mnt_fd, root_fd;
+	int mnt_fd, root_fd, upper_fd;
 	/* What the ticket gets when all went well. */
 	int r;
 	const char *kind;
@@ -35,6 +35,7 @@ static int work(void *arg, struct json **ret_result, const char **kind, cchv_err
 	struct teardown *t = arg;
 
 	*kind = "container";
+	fd_close(&t->upper_fd);
 	fd_close(&t->root_fd);
 	fd_close(&t->mnt_fd);
 	return t->cgroup ? cgroup_remove(t->cgroup, clock_deadline(REMOVE_MS), err) : CCHV_OK;
@@ -44,6 +45,7 @@ static void teardown_free(struct teardown *t)
 {
 	fd_close(&t->mnt_fd);
 	fd_close(&t->root_fd);
+	fd_close(&t->upper_fd);
 	free(t->cgroup);
 	free(t);
 }
@@ -87,6 +89,7 @@ void container_finish(struct container *c, int r, const char *kind, cchv_error *
 		*t = (struct teardown){ .c = c,
 			                .mnt_fd = fd_copy(c->mnt_fd),
 			                .root_fd = fd_copy(c->root_fd),
+			                .upper_fd = fd_copy(c->upper_fd),
 			                .r = r,
 			                .kind = kind,
 			                .err = err };
@@ -95,8 +98,10 @@ void container_finish(struct container *c, int r, const char *kind, cchv_error *
 	if (t && (!c->cgroup || t->cgroup) && worker_start(agent, work, t, -1, torn, t, &why) == CCHV_OK) {
 		fd_close(&t->mnt_fd);
 		fd_close(&t->root_fd);
+		fd_close(&t->upper_fd);
 		fd_close(&c->mnt_fd);
 		fd_close(&c->root_fd);
+		fd_close(&c->upper_fd);
 		return;
 	}
 	/* Too little memory for a worker: the container stays, and the delete can be asked for again. */
@@ -183,6 +188,7 @@ void container_hand_over(struct agent *agent)
 {
 	for (struct container *c = agent->containers->list; c; c = c->next) {
 		make_inheritable(&c->root_fd);
+		make_inheritable(&c->upper_fd);
 		make_inheritable(&c->mnt_fd);
 	}
 }
@@ -190,6 +196,7 @@ void container_hand_over(struct agent *agent)
 void container_unmount_all(struct agent *agent)
 {
 	for (struct container *c = agent->containers->list; c; c = c->next) {
+		fd_close(&c->upper_fd);
 		fd_close(&c->root_fd);
 		fd_close(&c->mnt_fd);
 	}

@@ -62,7 +62,8 @@ static int build_all(struct build *build, const struct container_init *init, cch
 static void tell(int control, const struct build *build, int code, cchv_error *err)
 {
 	struct init_ready ready = { .code = code };
-	const int *fds = code == CCHV_OK ? &build->root_fd : NULL;
+	const int fds[] = { build->root_fd, build->upper_fd };
+	size_t count = code < 0 ? 0 : build->upper_fd < 0 ? 1 : 2;
 
 	if (code < 0) {
 		ready.error_number = cchv_error_errno(err);
@@ -70,7 +71,7 @@ static void tell(int control, const struct build *build, int code, cchv_error *e
 		strncpy(ready.message, cchv_error_message(err), sizeof(ready.message) - 1);
 	}
 	/* Nobody to tell means that the agent has given up on us. */
-	if (fd_send_with_fds(control, &ready, sizeof(ready), fds, fds ? 1 : 0) < 0 || code < 0)
+	if (fd_send_with_fds(control, &ready, sizeof(ready), count ? fds : NULL, count) < 0 || code < 0)
 		_exit(127);
 }
 
@@ -128,6 +129,7 @@ init_child(const struct process_plan *plan, const struct process_io *given)
 		.cgroup_path = init->cgroup_path,
 		.stage_fd = -1,
 		.root_fd = -1,
+		.upper_fd = -1,
 		.kind = "container",
 	};
 	struct process_io io = *given;

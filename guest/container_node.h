@@ -33,6 +33,7 @@ struct container {
 	struct ticket *ticket; /* of create, or of delete */
 	int mnt_fd; /* its mount namespace */
 	int root_fd; /* its "/", O_PATH */
+	int upper_fd; /* where its upper layer keeps what it writes, O_PATH; -1: it has none */
 	int oom_watch; /* inotify, -1: none */
 	uint64_t oom_told; /* kills of which hosts were told */
 	uint64_t oom_taken; /* kills that an exit has named */

@@ -275,7 +275,8 @@ static int plan_archive(struct container *c, const struct json *params, struct p
 	cleanup_close int cgroup = -1;
 	int r = c->paused || c->init_ended ? CCHV_OK : open_cgroup(c, &cgroup, kind, err);
 
-	return r < 0 ? r : archive_plan_new(json_get(params, "archive"), c->mnt_fd, cgroup, ret_plan, kind, err);
+	return r < 0 ? r : archive_plan_new(json_get(params, "archive"), c->mnt_fd, c->upper_fd, cgroup, ret_plan, kind,
+	                                    err);
 }
 
 int container_plan_new(struct agent *agent, const char *container, const char *exec,

@@ -149,7 +149,14 @@ static int mount_upper(struct build *build, cchv_error **err)
 	if (upper < 0)
 		return upper;
 	r = make_upper_dir(build, upper, "upper", err);
-	return r < 0 ? r : make_upper_dir(build, upper, "work", err);
+	if (r == CCHV_OK)
+		r = make_upper_dir(build, upper, "work", err);
+	if (r == CCHV_OK && rootfs->upper != UPPER_NONE) {
+		build->upper_fd = openat(upper, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (build->upper_fd < 0)
+			return err_set(err, CCHV_ERR_SYSTEM, errno, "upper layer: open 'upper'");
+	}
+	return r;
 }
 
 /* The overlay over all layers, the top one first. */

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What needs a VM: layers, disks, limits, devices, the network."""
+import io
 import subprocess
+import tarfile
 import time
 
 from agent import default_mounts, make_process
@@ -51,6 +53,44 @@ def case_the_scratch_disk_stays(place):
     equal(place.agent.call("device.release", device=SCRATCH), {})
     with place.container(rootfs=rootfs) as c:
         equal(c.sh("cat /kept; ls /srv; wc -c < /seq"), "kept\n1288895\n")
+
+
+def changes(c):
+    """What a container has written: names, and the contents of files."""
+    ended = c.archive("changes", None)
+    equal((ended.code, ended.err), (0, b""))
+    with tarfile.open(fileobj=io.BytesIO(ended.out)) as tar:
+        return {m.name: tar.extractfile(m).read() if m.isfile() else m for m in tar.getmembers()}
+
+
+def case_changes(place):
+    """The upper layer as a layer of an image: what was made, changed, removed, replaced, moved; and after init's end."""
+    for rootfs in (layers(TOP, DISK), layers(DISK, upper={"kind": "disk", "device": SCRATCH2})):
+        with place.container(rootfs=rootfs, mounts=default_mounts() + [bind("/mnt", "rbind")],
+                             mappings=[{"destination": "/mnt", "kind": "tmpfs"}]) as c:
+            equal(list(changes(c)), ["."])
+            c.sh("echo new > /srv/new; rm /srv/file; echo y > /etc/hosts; mkdir /made; ln -s /x /made/link; echo t > /mnt/t; "
+                 "rm -r /home/user; mkdir /home/user; touch /home/user/x; chmod 700 /links; : > /made/.wh.no", caps=["CAP_DAC_OVERRIDE"])
+            # A directory of the image, with what is mounted or removed below it, under another name.
+            c.sh("mv /usr /moved; touch /moved/bin/tool", caps=["CAP_DAC_OVERRIDE"])
+            ended = c.archive("changes", None)
+            assert b"'.wh.no'" in ended.err, ended
+            c.sh("rm /made/.wh.no")
+            c.call("state")
+            found = changes(c)
+            equal({n: v for n, v in found.items() if isinstance(v, bytes)},
+                  {"./srv/new": b"new\n", "./srv/.wh.file": b"", "./etc/hosts": b"y\n", "./home/user/x": b"",
+                   "./home/user/.wh..wh..opq": b"", "./made/.wh..wh..opq": b"", "./moved/.wh..wh..opq": b"",
+                   "./moved/bin/tool": b"", "./.wh.usr": b""})
+            equal(sorted(n for n, v in found.items() if not isinstance(v, bytes)),
+                  [".", "./etc", "./home", "./home/user", "./links", "./made", "./made/link", "./moved", "./moved/bin", "./srv"])
+            equal((found["./links"].mode, found["./made/link"].linkname), (0o700, "/x"))
+            c.init.signal(9)
+            c.init.wait()
+            equal(sorted(changes(c)), sorted(found))
+    for rootfs in ({"disk": DISK, "readonly": True}, layers(DISK, upper={"kind": "none"})):
+        with place.container(rootfs=rootfs) as c:
+            refused("EOPNOTSUPP", "spec", c.archive, "changes", None, message="no upper layer")
 
 
 def case_volumes(place):

@@ -92,7 +92,8 @@ class Container:
         return self.text("sh", "-c", script, **options)
 
     def archive(self, op, path, stdin=None):
-        return self.place.agent.start(self.name, archive={"op": op, "path": path}, stdin=stdin).wait()
+        what = {"op": op} if path is None else {"op": op, "path": path}
+        return self.place.agent.start(self.name, archive=what, stdin=stdin).wait()
 
     def __enter__(self):
         return self
