@@ -158,6 +158,11 @@ CCHV_API int cchv_container_copy_out(cchv_container *container, const char *path
 	return copy(container, "container_copy_out", "read", path, CCHV_STDOUT, fd, timeout_ms, err);
 }
 
+CCHV_API int cchv_container_copy_changes(cchv_container *container, int fd, int timeout_ms, cchv_error **err)
+{
+	return copy(container, "container_copy_changes", "changes", "/", CCHV_STDOUT, fd, timeout_ms, err);
+}
+
 CCHV_API int cchv_container_copy_in(cchv_container *container, const char *directory, int fd, int timeout_ms,
                                     cchv_error **err)
 {

@@ -10,6 +10,7 @@
 #include "image/cache.h"
 #include "image/erofs.h"
 #include "image/import.h"
+#include "image/upper.h"
 #include "import_source.h"
 
 #include <errno.h>
@@ -242,4 +243,12 @@ CCHV_API uint64_t cchv_image_get_size(cchv_image *image)
 CCHV_API uint64_t cchv_image_get_create_time(cchv_image *image)
 {
 	return image ? image->in.create_ns : 0;
+}
+
+CCHV_API int cchv_image_unpack_upper(int fd, const char *directory, int keep, cchv_error **err)
+{
+	err_clear(err);
+	if (fd < 0 || !directory || directory[0] != '/')
+		return err_set(err, CCHV_ERR_INVALID, 0, "image_unpack_upper: wrong argument");
+	return upper_unpack(fd, directory, keep, err);
 }

@@ -295,6 +295,33 @@ int cchv_container_copy_in(cchv_container *container, const char *directory, int
 			   cchv_error **err);
 
 /**
+ * cchv_container_copy_changes() - read what the container has written over its images
+ * @container:  the container, whose root file system has an upper layer (CCHV_UPPER_DISK or
+ *              CCHV_UPPER_TMPFS)
+ * @fd:         where to write a POSIX (pax) tar stream in the form of a layer of an OCI image; lent
+ *              for the call
+ * @timeout_ms: longest time to block in milliseconds; 0 looks once, -1 waits for ever
+ * @err:        NULL, or receives the error (free it with cchv_error_free())
+ *
+ * Files, directories and nodes that were made or changed are in it, ".wh.NAME" for what was removed,
+ * and ".wh..wh..opq" in a directory that replaces one of the images. What is mounted in the container
+ * is not. Imported as the topmost layer ("tar:PATH") it makes the image that the container has
+ * become; cchv_image_unpack_upper() makes the upper directory of an overlay of it.
+ *
+ * Names that begin with ".wh." cannot be told from these marks and are left out, as are sockets.
+ * While the container runs each file is read at a moment of its own.
+ *
+ * Valid in: CREATED, RUNNING, PAUSED, STOPPED.
+ * Threads:  any.
+ * Since:    0.1
+ *
+ * Return: CCHV_OK when the whole stream is written; CCHV_ERR_UNSUPPORTED without an upper layer;
+ *         CCHV_ERR_INVALID, CCHV_ERR_STATE, CCHV_ERR_TIMEOUT, CCHV_ERR_VMM_GONE, CCHV_ERR_GUEST,
+ *         CCHV_ERR_GUEST_GONE, CCHV_ERR_PROTOCOL, CCHV_ERR_SYSTEM or CCHV_ERR_NOMEM.
+ */
+int cchv_container_copy_changes(cchv_container *container, int fd, int timeout_ms, cchv_error **err);
+
+/**
  * cchv_container_delete() - remove a container that does not run
  * @container:  the container
  * @timeout_ms: longest time to block in milliseconds; 0 looks once, -1 waits for ever

@@ -216,6 +216,31 @@ int cchv_image_import(cchv_ctx *ctx, cchv_image_source *source, const char *name
 int cchv_image_open(cchv_ctx *ctx, const char *name, cchv_image **ret_image, cchv_error **err);
 
 /**
+ * cchv_image_unpack_upper() - make the upper directory of an overlay of a layer
+ * @fd:        a tar file (pax, ustar, GNU; not compressed) in the form of a layer of an OCI image, as
+ *             cchv_container_copy_changes() writes it, read from its current place; lent for the call
+ * @directory: absolute path of an existing directory, which nothing in the layer can leave, and which
+ *             nobody else changes meanwhile
+ * @keep:      0 empties the directory first; 1 keeps what the layer neither names nor hides
+ * @err:       NULL, or receives the error (free it with cchv_error_free())
+ *
+ * Whiteouts become devices 0:0, opaque directories get the attribute trusted.overlay.opaque: mounted
+ * over the same images as before, it is the file system that the container saw. Owners, modes, times,
+ * links, nodes, holes and attributes are kept as by cchv_image_import(). Needs root. Returns when all
+ * of it is on the disk; what was unpacked before an error stays.
+ *
+ * Valid in: always.
+ * Threads:  any.
+ * Since:    0.1
+ *
+ * Return: CCHV_OK; CCHV_ERR_INVALID; CCHV_ERR_NOT_FOUND without the directory; CCHV_ERR_DENIED;
+ *         CCHV_ERR_PROTOCOL when the layer is malformed, or a name in it leads out; CCHV_ERR_LIMIT;
+ *         CCHV_ERR_UNSUPPORTED for a kind of entry that cannot be kept; CCHV_ERR_SYSTEM or
+ *         CCHV_ERR_NOMEM.
+ */
+int cchv_image_unpack_upper(int fd, const char *directory, int keep, cchv_error **err);
+
+/**
  * cchv_image_list() - list the images of the cache
  * @ctx:       the context
  * @ret_names: receives every name, and the digest of each image without one, in order (free it with

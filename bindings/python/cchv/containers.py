@@ -142,6 +142,10 @@ class Container(_ffi.Handle, Runner):
         """Unpack the tar stream that fd gives into the directory."""
         _ffi.call("cchv_container_copy_in", self.pointer, _ffi.to_bytes(directory), fd, _ffi.to_ms(timeout))
 
+    def copy_changes(self, fd, timeout=None):
+        """Write what the container has written over its images, as a layer, to fd."""
+        _ffi.call("cchv_container_copy_changes", self.pointer, fd, _ffi.to_ms(timeout))
+
     def delete(self, timeout=None):
         """Remove the container, which must not run."""
         _ffi.call("cchv_container_delete", self.pointer, _ffi.to_ms(timeout))
