@@ -11,7 +11,7 @@
 
 #include "fault.h"
 
-enum kind { NUMBER, PATH, WORDS, MODE };
+enum kind { NUMBER, PATH, WORDS, MODE, WHEN };
 
 static const struct annotation {
 	const char *name;
@@ -20,6 +20,7 @@ static const struct annotation {
 	uint64_t most; /* of numbers, from 1 */
 } table[] = {
 	{ ANNOTATION_PREFIX "rootfs", MODE, offsetof(struct annotations, rootfs), 0 },
+	{ ANNOTATION_PREFIX "write_back", WHEN, offsetof(struct annotations, write_back), 0 },
 	{ ANNOTATION_PREFIX "scratch_mib", NUMBER, offsetof(struct annotations, scratch_mib), 16 << 20 },
 	{ ANNOTATION_PREFIX "memory_mib", NUMBER, offsetof(struct annotations, memory_mib), 16 << 20 },
 	{ ANNOTATION_PREFIX "vcpus", NUMBER, offsetof(struct annotations, vcpus), 254 },
@@ -80,6 +81,9 @@ static int set_text(const struct annotation *a, char **where, const char *value,
 		return wrong(a, value, "not an absolute path", ret_error);
 	if (a->kind == MODE && strcmp(value, "image") != 0 && strcmp(value, "virtiofs") != 0)
 		return wrong(a, value, "neither 'image' nor 'virtiofs'", ret_error);
+	if (a->kind == WHEN && strcmp(value, "auto") != 0 && strcmp(value, "always") != 0 &&
+	    strcmp(value, "never") != 0)
+		return wrong(a, value, "none of 'auto', 'always' and 'never'", ret_error);
 	for (const char *p = value; *p; p++)
 		if (iscntrl((unsigned char)*p))
 			return wrong(a, "(with control characters)", "not a line of text", ret_error);
@@ -155,6 +159,7 @@ int annotations_apply(const struct annotations *annotations, struct shim_config 
 void annotations_free(struct annotations *annotations)
 {
 	free(annotations->rootfs);
+	free(annotations->write_back);
 	free(annotations->kernel);
 	free(annotations->initramfs);
 	free(annotations->cmdline);

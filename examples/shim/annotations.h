@@ -14,7 +14,7 @@
 
 /* NULL, 0: not asked for. */
 struct annotations {
-	char *rootfs;                            /* of the container */
+	char *rootfs, *write_back;               /* of the container */
 	uint64_t scratch_mib;                    /* of the container */
 	char *kernel, *initramfs, *cmdline;      /* of the VM */
 	uint64_t memory_mib, vcpus;              /* of the VM, at least */

@@ -11,9 +11,11 @@
 #include "bundle.h"
 #include "events.h"
 #include "log.h"
+#include "op.h"
 #include "sandbox.h"
 #include "server.h"
 #include "task.h"
+#include "task_host.h"
 
 #include <errno.h>
 
@@ -24,6 +26,8 @@
 /* No process of this machine has such a pid (PID_MAX_LIMIT): a signal that is meant for an exec hits nobody.
  */
 #define EXEC_PID_BASE 4194304U
+/* As much as a container can write, through an emulated VM. */
+#define WRITE_BACK_MS 120000
 
 static int is_init(const struct process *process)
 {
@@ -137,10 +141,39 @@ static void on_execs_late(void *data)
 		process_exited(exec, KILLED, now);
 }
 
-static void init_ended(struct task *task)
+static void tell_end(struct task *task)
 {
 	tell_exit(task->init);
 	sandbox_task_ended(task->server->sandbox, task);
+}
+
+static void run_write_back(struct op *op)
+{
+	char *text = NULL;
+	int r = rootfs_write_back(op->task->host->rootfs, op->task->container, WRITE_BACK_MS, &text);
+
+	if (r < 0)
+		op_fail_text(op, r, text);
+}
+
+static void write_back_done(struct op *op)
+{
+	if (op->code)
+		log_line(LOG_ERROR,
+			 "container '%s': what it wrote is on its scratch disk, and not where the host looks: %s",
+			 op->task->id, op->message);
+	tell_end(op->task);
+}
+
+/* Whoever hears of its end may look at once at what it wrote. */
+static void init_ended(struct task *task)
+{
+	struct server *server = task->server;
+
+	if (task->container && server->sandbox->state == SANDBOX_UP && rootfs_is_write_back_due(task->host->rootfs))
+		op_start(op_new(server, NULL, task, NULL, run_write_back, write_back_done));
+	else
+		tell_end(task);
 }
 
 void process_exited(struct process *process, uint32_t status, uint64_t time_ns)

@@ -199,26 +199,34 @@ static int add_layers(cchv_ctx *ctx, struct layer_list *layers, const struct mou
 	return r < 0 ? r : add_chain(ctx, layers, mount, config, ret_error);
 }
 
-/* A tmpfs is no place for a disk: there the library's own directory serves. */
-static int set_scratch(cchv_container_config *config, const char *upper, uint64_t bytes, char **ret_error)
+/* A tmpfs is no place for a disk: there the library's own directory serves, and *ret_path is NULL. */
+static int scratch_path(const char *upper, char **ret_path, char **ret_error)
 {
-	char *directory = strdup(upper), *slash = directory ? strrchr(directory, '/') : NULL, *path = NULL;
+	char *directory = strdup(upper), *slash = directory ? strrchr(directory, '/') : NULL;
 	struct statfs fs;
-	int r = cchv_container_config_set_upper(config, CCHV_UPPER_DISK, bytes);
+	int r = directory ? CCHV_OK : CCHV_ERR_NOMEM;
 
+	*ret_path = NULL;
 	if (slash && slash != directory) {
 		*slash = '\0';
 		if (statfs(directory, &fs) < 0)
 			r = fault_code(errno);
-		else if (fs.f_type != TMPFS_MAGIC && asprintf(&path, "%s/%s", directory, SCRATCH_NAME) < 0)
+		else if (fs.f_type != TMPFS_MAGIC && asprintf(ret_path, "%s/%s", directory, SCRATCH_NAME) < 0)
 			r = CCHV_ERR_NOMEM;
 	}
+	free(directory);
+	return r < 0 ? fault_set(ret_error, r, "upper layer '%s': %s", upper, cchv_err_text(r)) : CCHV_OK;
+}
+
+static int set_scratch(cchv_container_config *config, const char *upper, const char *path, uint64_t bytes,
+		       char **ret_error)
+{
+	int r = cchv_container_config_set_upper(config, CCHV_UPPER_DISK, bytes);
+
 	if (r == CCHV_OK && path)
 		r = cchv_container_config_set_scratch_path(config, path);
 	if (r == CCHV_OK && path)
 		r = cchv_container_config_set_keep_scratch(config, 1);
-	free(path);
-	free(directory);
 	return r < 0 ? fault_set(ret_error, r, "upper layer '%s': %s", upper, cchv_err_text(r)) : CCHV_OK;
 }
 
@@ -242,15 +250,13 @@ static int list_layers(const struct mount_entry *mount, struct layer_list *layer
 	return CCHV_OK;
 }
 
-int root_overlay_add(cchv_ctx *ctx, const struct mount_entry *mount, const struct root_overlay_options *options,
-		     cchv_container_config *config, char **ret_error)
+/* The layers as images, upper (or NULL) on top of them. 1, 0 or a code, as below. */
+static int add_images(cchv_ctx *ctx, const struct mount_entry *mount, const char *upper, cchv_container_config *config,
+		      char **ret_error)
 {
-	const char *upper = mount_get_option(mount, "upperdir");
 	struct layer_list layers = { 0 };
-	int contents = OVERLAY_EMPTY, r = refuse_mapped_ids(mount, ret_error);
+	int contents = OVERLAY_EMPTY, r = list_layers(mount, &layers, ret_error);
 
-	if (r == CCHV_OK)
-		r = list_layers(mount, &layers, ret_error);
 	if (r == CCHV_OK && upper)
 		r = contents = overlay_marks_find(upper, &layers, ret_error);
 	if (r < 0 || contents == OVERLAY_MARKED) {
@@ -261,9 +267,46 @@ int root_overlay_add(cchv_ctx *ctx, const struct mount_entry *mount, const struc
 	if (r == CCHV_OK)
 		r = add_layers(ctx, &layers, mount, config, ret_error);
 	layer_list_clear(&layers);
-	if (r == CCHV_OK && upper && !options->readonly)
-		r = set_scratch(config, upper, options->scratch_bytes, ret_error);
-	else if (r == CCHV_OK)
-		r = cchv_container_config_set_upper(config, CCHV_UPPER_NONE, 0);
 	return r < 0 ? r : 1;
+}
+
+static int add_writable(cchv_ctx *ctx, const struct mount_entry *mount, const struct root_overlay_options *options,
+			const char *upper, cchv_container_config *config, struct upper_copy **ret_copy,
+			char **ret_error)
+{
+	/* The host's overlay finds its marks under other names then. */
+	int wanted = options->write_back && !mount_has_option(mount, "userxattr"), below = 0, r;
+	struct upper_copy *copy = NULL;
+	char *path = NULL;
+
+	r = scratch_path(upper, &path, ret_error);
+	if (r == CCHV_OK)
+		r = upper_copy_open(upper, path, wanted, &copy, &below, ret_error);
+	if (r == CCHV_OK)
+		r = add_images(ctx, mount, below ? upper : NULL, config, ret_error);
+	if (r == 1 && set_scratch(config, upper, path, options->scratch_bytes, ret_error) < 0)
+		r = CCHV_ERR_NOMEM;
+	free(path);
+	if (r == 1)
+		*ret_copy = copy;
+	else
+		upper_copy_free(copy);
+	return r;
+}
+
+int root_overlay_add(cchv_ctx *ctx, const struct mount_entry *mount, const struct root_overlay_options *options,
+		     cchv_container_config *config, struct upper_copy **ret_copy, char **ret_error)
+{
+	const char *upper = mount_get_option(mount, "upperdir");
+	int r = refuse_mapped_ids(mount, ret_error);
+
+	*ret_copy = NULL;
+	if (r < 0)
+		return r;
+	if (upper && !options->readonly)
+		return add_writable(ctx, mount, options, upper, config, ret_copy, ret_error);
+	r = add_images(ctx, mount, upper, config, ret_error);
+	if (r == 1 && cchv_container_config_set_upper(config, CCHV_UPPER_NONE, 0) < 0)
+		r = fault_set(ret_error, CCHV_ERR_NOMEM, "out of memory");
+	return r;
 }

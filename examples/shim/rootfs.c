@@ -16,6 +16,7 @@
 
 struct rootfs {
 	char *mounted; /* what we have mounted, or NULL */
+	struct upper_copy *copy; /* of what has a scratch disk beside an upper directory, or NULL */
 };
 
 /* All that the parts of rootfs_add() need to know. */
@@ -35,6 +36,19 @@ int rootfs_mode_parse(const char *text, enum rootfs_mode *ret_mode)
 		*ret_mode = ROOTFS_IMAGE;
 	else if (strcmp(text, "virtiofs") == 0)
 		*ret_mode = ROOTFS_SHARED;
+	else
+		return CCHV_ERR_INVALID;
+	return CCHV_OK;
+}
+
+int rootfs_write_back_parse(const char *text, enum write_back *ret_write_back)
+{
+	if (!*text || strcmp(text, "auto") == 0)
+		*ret_write_back = WRITE_BACK_AUTO;
+	else if (strcmp(text, "always") == 0)
+		*ret_write_back = WRITE_BACK_ALWAYS;
+	else if (strcmp(text, "never") == 0)
+		*ret_write_back = WRITE_BACK_NEVER;
 	else
 		return CCHV_ERR_INVALID;
 	return CCHV_OK;
@@ -83,11 +97,16 @@ static int mount_and_share(const struct request *q, const struct mount_list *mou
 
 /* ---- images and disks ---- */
 
-static int add_overlay(const struct request *q, const struct mount_entry *mount, char **ret_error)
+static int add_overlay(const struct request *q, const struct mount_entry *mount, int is_living, char **ret_error)
 {
-	struct root_overlay_options options = { q->readonly, q->options->scratch_bytes };
+	enum write_back when = q->options->write_back;
+	struct root_overlay_options options = {
+		.readonly = q->readonly,
+		.scratch_bytes = q->options->scratch_bytes,
+		.write_back = when == WRITE_BACK_ALWAYS || (when == WRITE_BACK_AUTO && is_living),
+	};
 
-	return root_overlay_add(q->ctx, mount, &options, q->config, ret_error);
+	return root_overlay_add(q->ctx, mount, &options, q->config, &q->rootfs->copy, ret_error);
 }
 
 static int is_disk_type(const char *type)
@@ -172,7 +191,7 @@ static int add_as_image(const struct request *q, const struct mount_list *mounts
 	if (mounts->count > 1)
 		return 0;
 	if (strcmp(first->type, "overlay") == 0 || (is_bind && mount_has_option(first, "ro")))
-		return add_overlay(q, first, ret_error);
+		return add_overlay(q, first, 0, ret_error);
 	if (is_disk_type(first->type))
 		return add_disk(q, first, ret_error);
 	if (!is_bind)
@@ -192,7 +211,7 @@ static int add_path(const struct request *q, const char *path, char **ret_error)
 		fault_set(ret_error, r, "/proc/self/mountinfo: %s", strerror(errno));
 	if (r == 1)
 		r = strcmp(found.items[0].type, "overlay") == 0 && strcmp(found.items[0].target, "/") == 0
-			    ? add_overlay(q, &found.items[0], ret_error)
+			    ? add_overlay(q, &found.items[0], 1, ret_error)
 			    : 0;
 	mount_list_clear(&found);
 	if (r != 0)
@@ -246,10 +265,26 @@ int rootfs_add(struct rootfs **ret_rootfs, cchv_ctx *ctx, const struct mount_lis
 	return r;
 }
 
+int rootfs_begin(struct rootfs *rootfs, char **ret_error)
+{
+	return rootfs && rootfs->copy ? upper_copy_begin(rootfs->copy, ret_error) : CCHV_OK;
+}
+
+int rootfs_is_write_back_due(const struct rootfs *rootfs)
+{
+	return rootfs && upper_copy_is_due(rootfs->copy);
+}
+
+int rootfs_write_back(struct rootfs *rootfs, cchv_container *container, int timeout_ms, char **ret_error)
+{
+	return upper_copy_run(rootfs->copy, container, timeout_ms, ret_error);
+}
+
 void rootfs_release(struct rootfs *rootfs)
 {
 	if (!rootfs)
 		return;
+	upper_copy_free(rootfs->copy);
 	if (rootfs->mounted)
 		root_unmount(rootfs->mounted, NULL);
 	free(rootfs->mounted);

@@ -17,8 +17,9 @@
  *   nothing             root.path: an overlay that is found in mountinfo is treated as above, with Docker's "-init"
  *                       layer as a small image of its own; anything else is shared
  *
- * What a container writes to a scratch disk is not in upperdir: "docker cp", "diff" and "commit" and a commit of the
- * snapshot see the image alone. They want ROOTFS_SHARED.
+ * What a container writes to a scratch disk is not in upperdir while it runs. When it has ended it is written back
+ * there (upper_copy.h) for Docker, which looks there for "cp", "diff" and "commit"; for others where WRITE_BACK_ALWAYS
+ * says so. Who wants to see each write at once wants ROOTFS_SHARED.
  *
  * With ROOTFS_SHARED all of it is mounted on the host, on <bundle>/rootfs, and shared.
  */
@@ -39,9 +40,19 @@ enum rootfs_mode {
 /* "", "image" or "virtiofs" -> a mode. CCHV_ERR_INVALID for anything else. */
 int rootfs_mode_parse(const char *text, enum rootfs_mode *ret_mode);
 
+enum write_back {
+	WRITE_BACK_AUTO = 0, /* for a living directory of the daemon's (root.path), which is how Docker has it */
+	WRITE_BACK_ALWAYS,
+	WRITE_BACK_NEVER
+};
+
+/* "", "auto", "always" or "never". CCHV_ERR_INVALID for anything else. */
+int rootfs_write_back_parse(const char *text, enum write_back *ret_write_back);
+
 struct rootfs_options {
 	enum rootfs_mode mode;
 	uint64_t scratch_bytes; /* 0: the library's default */
+	enum write_back write_back;
 };
 
 struct rootfs;
@@ -57,6 +68,12 @@ struct rootfs;
 int rootfs_add(struct rootfs **ret_rootfs, cchv_ctx *ctx, const struct mount_list *mounts, const char *bundle,
 	       yajl_val spec, const struct rootfs_options *options, cchv_container_config *config,
 	       cchv_vm_config *vm_config, char **ret_error);
+
+/* Before the container's first instruction. 0, or a code and *ret_error. */
+int rootfs_begin(struct rootfs *rootfs, char **ret_error);
+/* Whether there is something to be written back when init has ended, and before the VM goes. */
+int rootfs_is_write_back_due(const struct rootfs *rootfs);
+int rootfs_write_back(struct rootfs *rootfs, cchv_container *container, int timeout_ms, char **ret_error);
 
 /* After the container's end: unmount, and free it. NULL is allowed. Errors are nobody's to handle by then; what
    could not be unmounted is detached. */

@@ -131,12 +131,18 @@ static void add_rootfs(struct op *op)
 	uint64_t scratch_mib = c->asked.scratch_mib ? c->asked.scratch_mib : config->scratch_mib;
 	struct rootfs_options options = { .scratch_bytes = scratch_mib << 20 };
 	const char *mode = c->asked.rootfs ? c->asked.rootfs : config->rootfs ? config->rootfs : "";
+	const char *when = c->asked.write_back ? c->asked.write_back : config->write_back ? config->write_back : "";
 	char *text = NULL;
 	int r;
 
 	r = rootfs_mode_parse(mode, &options.mode);
 	if (r < 0) {
 		op_fail(op, CODE_INVALID, "rootfs '%s': neither 'image' nor 'virtiofs'", mode);
+		return;
+	}
+	r = rootfs_write_back_parse(when, &options.write_back);
+	if (r < 0) {
+		op_fail(op, CODE_INVALID, "write_back '%s': none of 'auto', 'always' and 'never'", when);
 		return;
 	}
 	r = rootfs_add(&host->rootfs, c->making.ctx, &op->task->mounts, op->task->bundle, host->spec, &options,

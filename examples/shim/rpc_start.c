@@ -110,6 +110,11 @@ static void run_init(struct op *op)
 		op_fail_text(op, r, text);
 		return;
 	}
+	r = rootfs_begin(op->task->host->rootfs, &text);
+	if (r < 0) {
+		op_fail_text(op, r, text);
+		return;
+	}
 	stdio = stdio_of(op);
 	if (!stdio)
 		return;

@@ -31,6 +31,7 @@ static const struct {
 	{ "initramfs", TEXT, offsetof(struct shim_config, initramfs) },
 	{ "cmdline", TEXT, offsetof(struct shim_config, cmdline) },
 	{ "rootfs", TEXT, offsetof(struct shim_config, rootfs) },
+	{ "write_back", TEXT, offsetof(struct shim_config, write_back) },
 	{ "memory_mib", NUMBER, offsetof(struct shim_config, memory_mib) },
 	{ "vcpus", NUMBER, offsetof(struct shim_config, vcpus) },
 	{ "scratch_mib", NUMBER, offsetof(struct shim_config, scratch_mib) },
@@ -319,6 +320,7 @@ void shim_config_free(struct shim_config *config)
 	free(config->initramfs);
 	free(config->cmdline);
 	free(config->rootfs);
+	free(config->write_back);
 	clear_list(config);
 	*config = (struct shim_config) { 0 };
 }

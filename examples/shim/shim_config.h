@@ -12,8 +12,9 @@
 #define SHIM_CONFIG_PATH "/etc/cchv/config.toml"
 
 struct shim_config {
-	char *runtime_dir, *state_dir, *vmm, *kernel, *initramfs, *cmdline, *rootfs; /* NULL: the default */
-	uint64_t memory_mib, vcpus, scratch_mib;                                     /* 0: the default */
+	/* NULL, 0: the default */
+	char *runtime_dir, *state_dir, *vmm, *kernel, *initramfs, *cmdline, *rootfs, *write_back;
+	uint64_t memory_mib, vcpus, scratch_mib;
 	enum cgroup_style systemd_cgroup;
 	char **allow_annotations; /* NULL: nothing was said of them */
 	size_t allow_count;

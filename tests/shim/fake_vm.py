@@ -170,6 +170,9 @@ class Agent(fake_vmm.Agent):
 
     def on_exec_start(self, params):
         process = params.get("process") or self.specs[params["container"]]["process"]
+        # Of archives there is one: what a container has written, as the plan has it.
+        if "archive" in params:
+            process = {"args": ["cat", self.plan.get("changes", "/does/not/exist")]}
         streams = self.streams_of(params)
         time.sleep(self.plan.get("slow_start", 0))
         # The program of an image, which no machine but a guest has at that place.

@@ -149,8 +149,44 @@ class Docker(docker_daemon.Case):
         self.docker("rm", "-f", "kk")
 
 
+class Stopped(docker_daemon.Case):
+    """With the root file system on a block device the host sees what a container wrote when it has ended."""
+
+    def changes(self, name):
+        return set(self.docker("diff", name).stdout.decode().split("\n")) - {""}
+
+    def test_copies(self):
+        self.run_docker("-d", "--name", "ww", IMAGE, "sh", "-c", "[ -e /root/file ] || { echo written >/root/file; rm /etc/group; "
+                        "mkdir /made; mv /var /moved; }; echo; exec sleep 1000")
+        self.until(lambda: self.docker("logs", "ww").stdout, "its files")
+        self.docker("kill", "ww")
+        self.assertEqual(self.inspect("ww", "State", "Running"), False)
+        self.assertEqual({line for line in self.changes("ww") if not line[2:].startswith("/moved/")},
+                         {"C /root", "A /root/file", "C /etc", "D /etc/group", "A /made", "D /var", "A /moved"})
+        with tarfile.open(fileobj=io.BytesIO(self.docker("cp", "ww:/root/file", "-").stdout)) as tar:
+            self.assertEqual(tar.extractfile("file").read(), b"written\n")
+        self.docker("commit", "ww", "committed")
+        done = self.run_docker("--rm", "committed", "sh", "-c", "cat /root/file; ls -d /etc/group /var /made /moved", check=False)
+        self.assertEqual((done.stdout, done.returncode), (b"written\n/made\n/moved\n", 1))
+        # Its next life has what it wrote before, and what it removes now is gone for the host, too.
+        self.docker("start", "ww")
+        self.docker("exec", "ww", "sh", "-c", "grep written /root/file && [ ! -e /etc/group ] && rmdir /made && echo 2 >/root/second")
+        self.docker("stop", "-t", "1", "ww")
+        self.assertEqual({line for line in self.changes("ww") if not line[2:].startswith("/moved/")},
+                         {"C /root", "A /root/file", "A /root/second", "C /etc", "D /etc/group", "D /var", "A /moved"})
+        # What is brought into a stopped container is there in its next life, with all the rest.
+        self.file("in", "brought\n")
+        self.docker("cp", os.path.join(self.directory, "in"), "ww:/root/in")
+        self.docker("start", "ww")
+        self.assertEqual(self.docker("exec", "ww", "cat", "/root/in", "/root/file", "/root/second").stdout, b"brought\nwritten\n2\n")
+        self.docker("kill", "ww")
+        self.assertEqual({line[2:] for line in self.changes("ww") if "/root/" in line}, {"/root/in", "/root/file", "/root/second"})
+        self.docker("rm", "ww")
+        self.docker("rmi", "committed")
+
+
 class Shared(docker_daemon.Case):
-    """What the host has to see at once is a shared directory; in a block device it sees the image alone."""
+    """What the host has to see at once is a shared directory."""
 
     def settings(self):
         return super().settings() + 'rootfs = "virtiofs"\n'
