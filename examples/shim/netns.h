@@ -26,16 +26,22 @@ int netns_of_spec(yajl_val spec, const char **ret_path, char **ret_error);
 struct netns_holder {
 	pid_t pid;    /* what Create returns. 0: none */
 	int pid_fd;   /* readable when it has ended: somebody has killed it, which is meant for the container */
-	int netns_fd; /* the namespace, open as long as the holder is */
+	int netns_fd; /* the namespace, open until the holder is stopped */
+	int has_ended;
 };
-#define NETNS_HOLDER_INIT { 0, -1, -1 }
+#define NETNS_HOLDER_INIT { 0, -1, -1, 0 }
 
 /*
  * path NULL: a new namespace, with its loopback up. The process is a child of the caller (reaped by
  * netns_holder_stop() and nobody else), holds no fds and dies with the thread that started it.
  */
 int netns_holder_start(struct netns_holder *ret_holder, const char *path, char **ret_error);
-/* Kill and reap; any number of times. */
+/*
+ * The container has ended, and so has the process that stood for it: kill and reap it. Everything else stays, pid too,
+ * which from here on is the number of nobody. In the thread that would stop it, and before that.
+ */
+void netns_holder_end(struct netns_holder *holder);
+/* Kill and reap, and close; any number of times. */
 void netns_holder_stop(struct netns_holder *holder);
 
 /* ---- the mirror, one per VM ---- */

@@ -148,13 +148,19 @@ int netns_holder_start(struct netns_holder *ret_holder, const char *path, char *
 	return CCHV_OK;
 }
 
+void netns_holder_end(struct netns_holder *holder)
+{
+	if (holder->pid <= 0 || holder->has_ended)
+		return;
+	kill(holder->pid, SIGKILL);
+	while (waitpid(holder->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	holder->has_ended = 1;
+}
+
 void netns_holder_stop(struct netns_holder *holder)
 {
-	if (holder->pid > 0) {
-		kill(holder->pid, SIGKILL);
-		while (waitpid(holder->pid, NULL, 0) < 0 && errno == EINTR)
-			;
-	}
+	netns_holder_end(holder);
 	if (holder->pid_fd >= 0)
 		close(holder->pid_fd);
 	if (holder->netns_fd >= 0)

@@ -124,6 +124,9 @@ static void tell_exit(struct process *process)
 	if (is_init(process)) {
 		loop_clear_timer(&task->exit_timer);
 		task->paused = 0;
+		/* Whoever hears of the end finds no process of that number. */
+		loop_unwatch(&task->stand_in);
+		netns_holder_end(&task->host->holder);
 		/* On disk first: if we die now, "delete" says the same. */
 		note_exit(process);
 	}

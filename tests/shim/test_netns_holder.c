@@ -50,15 +50,25 @@ static int shell(const char *command, pid_t pid)
 TEST(a_new_namespace_has_its_loopback_up)
 {
 	struct netns_holder holder = NETNS_HOLDER_INIT;
-	char *error = NULL;
+	char *error = NULL, command[200];
+	ino_t inode;
 
 	need_root();
 	CHECK_INT(netns_holder_start(&holder, NULL, &error), CCHV_OK);
+	inode = netns_of(holder.pid);
 	CHECK(netns_of(holder.pid) != netns_of(getpid()));
 	CHECK_INT(netns_of(holder.pid), inode_of(holder.netns_fd));
 	CHECK_INT(shell("nsenter -t $PID -n ip -o link show lo | grep -q ',UP'", holder.pid), 0);
 	/* Nothing of ours is open in it. */
 	CHECK_INT(shell("[ -z \"$(ls /proc/$PID/fd)\" ]", holder.pid), 0);
+	/* The container's end: no process any more, and the namespace is there. */
+	netns_holder_end(&holder);
+	netns_holder_end(&holder);
+	CHECK_INT(kill(holder.pid, 0), -1);
+	CHECK_INT((int)inode_of(holder.netns_fd), (int)inode);
+	snprintf(command, sizeof(command), "nsenter --net=/proc/$PID/fd/%d ip -o link show lo | grep -q ',UP'",
+		 holder.netns_fd);
+	CHECK_INT(shell(command, getpid()), 0);
 	netns_holder_stop(&holder);
 	netns_holder_stop(&holder);
 	CHECK_INT(holder.pid, 0);

@@ -42,6 +42,20 @@ class Life(shim.Case):
         self.told(task)
         self.assertEqual(self.events.topics(), ["/tasks/create", "/tasks/start", "/tasks/exit", "/tasks/delete"])
 
+    def test_its_process_ends_with_it(self):
+        """The pid that Create returned is nobody's when the exit is told, however it came, before any delete."""
+        for i, how in enumerate(("exit", "kill", "killed before its start")):
+            task = self.created(f"p{i}", ["sh", "-c", "exit 3" if how == "exit" else "sleep 1000"])
+            waiting = task.wait_later()
+            if i < 2:
+                task.start()
+            if i:
+                task.kill()
+            self.assertEqual(task.waited(waiting)[0], 137 if i else 3)
+            self.assertFalse(os.path.exists(f"/proc/{task.pid}"), how)
+            self.assertEqual((task.status(), task.state().number("pid")), (STOPPED, task.pid))
+            self.end(task)
+
     def test_exit_codes(self):
         for code in (0, 1, 7, 255):
             task = self.running(f"e{code}", ["sh", "-c", f"exit {code}"])
