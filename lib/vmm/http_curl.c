@@ -93,10 +93,18 @@ static void check_done(struct http_curl *c)
 
 static void step(struct http_curl *c, int fd, int events)
 {
+	cchv_error *error = NULL;
+	CURLMcode code;
 	int running;
 
-	c->api->multi_socket_action(c->multi, fd, events, &running);
+	code = c->api->multi_socket_action(c->multi, fd, events, &running);
 	check_done(c);
+	/* Where a descriptor could not be watched, for lack of memory, the transfer would never end by itself. */
+	if (code == CURLM_OK || !c->busy)
+		return;
+	http_curl_cancel(c);
+	err_set(&error, CCHV_ERR_NOMEM, 0, "libcurl gave the call up (%d)", (int)code);
+	vmm_http_fail(c->http, error);
 }
 
 static void on_ready(uint32_t events, void *user_data)

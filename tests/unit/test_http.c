@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 static struct loop *loop;
 static struct vmm_http *http;
@@ -23,6 +24,7 @@ static void setup(int keep)
 
 	CHECK_INT(loop_new(&loop, NULL), 0);
 	snprintf(path, sizeof(path), "%s/api.sock", test_dir());
+	unlink(path);
 	listener = fd_unix_listen(path, 10);
 	CHECK(listener >= 0);
 	dir_fd = open(test_dir(), O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -183,6 +185,31 @@ TEST(calls_on_one_connection)
 	teardown();
 	CHECK_INT(waitpid(pid, &status, 0), pid);
 	CHECK_INT(status, 0);
+}
+
+TEST(without_memory_a_call_ends)
+{
+	static const char *const answers[] = { OK204 };
+	int ended_well = 0;
+
+	for (uint64_t n = 1; n < 100 && !ended_well; n++) {
+		struct outcome o = { 0 };
+		pid_t pid;
+
+		setup(1);
+		pid = serve(answers, 1);
+		call("PUT", "vm.boot", NULL, 60000, &o);
+		mem_fail_from(n);
+		run(&o);
+		mem_fail_from(0);
+		CHECK(o.result <= 0);
+		ended_well = o.result == CCHV_OK;
+		forget(&o);
+		teardown();
+		kill(pid, SIGKILL);
+		CHECK_INT(waitpid(pid, NULL, 0), pid);
+	}
+	CHECK(ended_well);
 }
 
 TEST(descriptors_travel_with_a_request)
