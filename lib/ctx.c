@@ -129,6 +129,14 @@ CCHV_API int cchv_ctx_set_vmm(cchv_ctx *ctx, const char *path_or_auto)
 	return mem_replace_string(&ctx->vmm, path_or_auto);
 }
 
+CCHV_API int cchv_ctx_set_template_building(cchv_ctx *ctx, int on)
+{
+	if (!ctx)
+		return CCHV_ERR_INVALID;
+	ctx->template_building = on != 0;
+	return CCHV_OK;
+}
+
 static int level_is_valid(int level)
 {
 	return level >= CCHV_LOG_ERROR && level <= CCHV_LOG_DEBUG;

@@ -15,6 +15,7 @@ struct cchv_ctx {
 	char *runtime_dir;
 	char *state_dir;
 	char *vmm;          /* "auto", a name or a path */
+	int template_building; /* after a cold start that found none */
 	struct log_sink log;
 };
 

@@ -11,6 +11,7 @@
 #include "ctx.h"
 #include "template_build.h"
 #include "template_key.h"
+#include "template_note.h"
 #include "template_store.h"
 #include "vm_config.h"
 #include "vmm/choose.h"
@@ -54,6 +55,20 @@ static int is_there(cchv_ctx *ctx, const char *key, cchv_error **err)
 	return r == CCHV_ERR_NOMEM ? err_nomem(err) : r == CCHV_OK;
 }
 
+/* With the lock of all builders. Why it failed is of interest to those who would have it built by themselves. */
+static int build_or_note(cchv_ctx *ctx, const char *key, const struct template_parts *parts, uint64_t deadline,
+                         cchv_error **err)
+{
+	cleanup_err cchv_error *error = NULL, *lost = NULL;
+	int r = template_build(ctx, key, parts, deadline, &error);
+
+	if (r == CCHV_OK)
+		template_note_remove(ctx, key);
+	else if (template_note_write(ctx, key, cchv_error_message(error), &lost) < 0)
+		log_warning(&ctx->log, "template '%.12s': %s", key, cchv_error_message(lost));
+	return r < 0 ? err_move(err, &error, r) : r;
+}
+
 static int build(cchv_ctx *ctx, uint64_t deadline, char key[SHA256_HEX_SIZE], cchv_error **err)
 {
 	__attribute__((cleanup(parts_free))) struct found_parts found = { 0 };
@@ -71,7 +86,7 @@ static int build(cchv_ctx *ctx, uint64_t deadline, char key[SHA256_HEX_SIZE], cc
 	/* Another builder may have made it meanwhile. */
 	if (r == CCHV_OK)
 		r = is_there(ctx, key, err);
-	return r != 0 ? r : template_build(ctx, key, &parts, deadline, err);
+	return r != 0 ? r : build_or_note(ctx, key, &parts, deadline, err);
 }
 
 CCHV_API int cchv_template_build(cchv_ctx *ctx, cchv_vm_config *config, int timeout_ms, char **ret_key,

@@ -28,6 +28,7 @@
 #include "vm_record.h"
 #include "vm_restore.h"
 #include "vm_stop.h"
+#include "vmm/choose.h"
 
 /* For the agent to close a connection, and for a killed VMM to end. */
 #define GOODBYE_MS 10000
@@ -175,6 +176,7 @@ static struct json *describe(const struct build *b, const struct template_parts 
 {
 	struct json *info = json_new_object(), *vmm = json_new_object();
 
+	json_set_string(vmm, "kind", vmm_kind_name(parts->vmm_kind));
 	json_set_string(vmm, "path", parts->vmm);
 	json_set_string(vmm, "version", b->version);
 	json_set_string(info, "key", b->key);

@@ -61,6 +61,7 @@ void vm_unref(cchv_vm *vm)
 	free(vm->vsock_path);
 	free(vm->console_path);
 	free(vm->why_cold);
+	free(vm->template_key);
 	free(vm->agent_loss);
 	free(vm->stop_text);
 	free(vm->boot_id);

@@ -53,6 +53,8 @@ struct cchv_vm {
 	char *console_path;
 	int start;                  /* enum cchv_start: COLD or TEMPLATE */
 	char *why_cold;             /* why no template was used, or NULL */
+	char *template_key;         /* of the one that it starts from, or that is missing */
+	int template_missing;       /* and is to be built once this VM is up */
 	struct cchv_vm_config *config; /* the owner's copy; NULL in a client */
 
 	pthread_mutex_t lock;

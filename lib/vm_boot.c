@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/export.h"
 #include "ctx.h"
+#include "template_auto.h"
 #include "vm_agent.h"
 #include "vm_api.h"
 #include "vm_config.h"
@@ -245,12 +246,28 @@ static const struct {
 
 _Static_assert(ARRAY_LEN(steps) == STEP_DONE, "each step has its function");
 
+/*
+ * A clone whose guest has never answered, or whose VMM says so itself: its template is to blame, and all that start
+ * from it would fail the same way. What was killed, by whomever, says nothing of the template.
+ */
+static void blame_template(cchv_vm *vm, int r, const char *text)
+{
+	int reason = vm->state == CCHV_VM_STOPPED ? vm->stop_reason : 0;
+
+	if (vm->start != CCHV_START_TEMPLATE || vm->boot->step > STEP_HELLO)
+		return;
+	if (reason ? reason == CCHV_STOP_GUEST_RESET || reason == CCHV_STOP_GUEST_PANIC || reason == CCHV_STOP_VMM_FAULT
+	           : r == CCHV_ERR_VMM || r == CCHV_ERR_PROTOCOL)
+		template_condemn(vm, text ? text : cchv_err_text(r));
+}
+
 /* A failed boot: the VMM has lost devices of its config by now. End it, and say why if it is known better. */
 static int throw_away(cchv_vm *vm, int r, cchv_error **err)
 {
 	cleanup_free char *text = err && *err ? mem_strdup(cchv_error_message(*err)) : NULL;
 	int code;
 
+	blame_template(vm, r, text);
 	if (vm->state != CCHV_VM_STOPPED) {
 		vm_kill_vmm(vm, CCHV_STOP_KILLED, text ? text : "booting failed", NULL);
 		while (vm->state != CCHV_VM_STOPPED && vm_serve(vm, clock_deadline(10000), NULL) == CCHV_OK)
@@ -333,6 +350,8 @@ static int boot(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 	r = run_steps(vm, STEP_DONE, deadline, &error);
 	if (r == CCHV_OK) {
 		vm_set_state(vm, CCHV_VM_RUNNING);
+		if (vm->template_missing)
+			template_order(vm);
 		return CCHV_OK;
 	}
 	if (r != CCHV_ERR_TIMEOUT || vm->state == CCHV_VM_STOPPED)

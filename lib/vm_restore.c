@@ -20,6 +20,7 @@
 #include "base/path.h"
 #include "ctx.h"
 #include "template_key.h"
+#include "template_note.h"
 #include "vm_api.h"
 #include "vm_boot.h"
 #include "vm_config.h"
@@ -45,6 +46,7 @@ static int any_template(const cchv_ctx *ctx)
 	return path && access(path, F_OK) == 0;
 }
 
+/* Its key is left in the VM. */
 static int find_template(cchv_vm *vm, struct template **ret_template, cchv_error **err)
 {
 	const struct template_parts parts = {
@@ -52,10 +54,29 @@ static int find_template(cchv_vm *vm, struct template **ret_template, cchv_error
 		.kernel = vm->config->kernel, .initramfs = vm->config->initramfs,
 	};
 	char key[SHA256_HEX_SIZE];
-	int r = any_template(vm->ctx) ? template_key(&parts, key, err)
-	                              : err_set(err, CCHV_ERR_NOT_FOUND, 0, "there are no templates");
+	int r;
 
-	return r < 0 ? r : template_open(vm->ctx, key, ret_template, err);
+	if (!vm->ctx->template_building && !any_template(vm->ctx))
+		return err_set(err, CCHV_ERR_NOT_FOUND, 0, "there are no templates");
+	r = template_key(&parts, key, err);
+	if (r < 0)
+		return r;
+	if (mem_replace_string(&vm->template_key, key) < 0)
+		return err_nomem(err);
+	return template_open(vm->ctx, key, ret_template, err);
+}
+
+/* There is none, and perhaps there was a reason not long ago. */
+static int none_yet(cchv_vm *vm, const cchv_vm_config *asked, cchv_error **err)
+{
+	cleanup_free char *failed = vm->template_key ? template_note_read(vm->ctx, vm->template_key) : NULL;
+	cleanup_free char *why = NULL;
+
+	vm->template_missing = vm->ctx->template_building && vm->template_key && !failed;
+	why = mem_printf("there is none for this kernel, VMM and host%s%s",
+	                 failed ? ": " : vm->template_missing ? " yet: it is built when this VM is up" : " yet",
+	                 failed ? failed : "");
+	return why ? go_cold(vm, asked, CCHV_ERR_NOT_FOUND, why, err) : err_nomem(err);
 }
 
 int vm_choose_start(cchv_vm *vm, const cchv_vm_config *asked, const char *why_cold, struct template **ret_template,
@@ -77,7 +98,7 @@ int vm_choose_start(cchv_vm *vm, const cchv_vm_config *asked, const char *why_co
 	if (r == CCHV_ERR_NOMEM)
 		return err_move(err, &error, r);
 	if (r == CCHV_ERR_NOT_FOUND)
-		return go_cold(vm, asked, r, "there is none for this kernel, VMM and host yet", err);
+		return none_yet(vm, asked, err);
 	if (r < 0)
 		return go_cold(vm, asked, r, cchv_error_message(error), err);
 	vm->start = CCHV_START_TEMPLATE;

@@ -23,6 +23,7 @@ struct globals {
 	char *runtime_dir;
 	char *vmm;
 	int log_level; /* enum cchv_log_level */
+	int no_builder;
 };
 extern struct globals globals;
 

@@ -1,24 +1,59 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* template build|ls|rm. Enters: keys. Leaves: templates in the state directory, or a list of them. */
+#include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "commands.h"
 #include "document.h"
 #include "launch.h"
 #include "table.h"
 
+/* At idle priority a busy machine leaves little. */
+#define IDLE_BUILD_MS 1800000
+
+/* Into the background, where it takes nothing from others. 1: this is the process that goes on there. */
+static int detach(void)
+{
+	const struct sched_param none = { 0 };
+	int null_fd;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid != 0)
+		return pid < 0 ? fail("template: fork: %m") : 0;
+	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	for (int fd = 0; fd <= 2; fd++)
+		if (null_fd < 0 || dup2(null_fd, fd) < 0)
+			_exit(EXIT_OURS);
+	setsid();
+	/* As far as this machine allows it: a build at full speed is a build, too. */
+	setpriority(PRIO_PROCESS, 0, 19);
+	sched_setscheduler(0, SCHED_IDLE, &none);
+	return 1;
+}
+
 static int template_build(int argc, char **argv)
 {
+	int detached = argc == 2 && strcmp(argv[1], "--detach") == 0, r = 0;
 	cchv_error *err = NULL;
 	char *key = NULL;
 	cchv_ctx *ctx;
-	int r = 0;
 
-	if (argc != 1)
+	if (argc != 1 && !detached)
 		return usage_error("template", "build: unknown argument '%s'", argv[1]);
+	if (detached) {
+		r = detach();
+		if (r != 1)
+			return r;
+		r = 0;
+	}
 	ctx = open_context();
-	if (cchv_template_build(ctx, NULL, BOOT_MS, &key, &err) < 0)
+	if (cchv_template_build(ctx, NULL, detached ? IDLE_BUILD_MS : BOOT_MS, &key, &err) < 0)
 		r = fail_error(err, "template");
 	else
 		puts(key);

@@ -35,7 +35,8 @@ static const struct command commands[] = {
 	  "copy files out of or into a container" },
 	{ "events", cmd_events, "[--format text|json] [CONTAINER...]", "show what happens, as it happens" },
 	{ "image", cmd_image, "import|pull|ls|rm ...", "manage the image cache" },
-	{ "template", cmd_template, "build|ls|rm ...", "manage what VMs start from in place of booting" },
+	{ "template", cmd_template, "build [--detach]|ls|rm ...",
+	  "manage what VMs start from in place of booting" },
 	{ "prune", cmd_prune, "", "remove what dead owners left behind" },
 	{ "info", cmd_info, "[--format text|json]",
 	  "show what is here, what is missing, which VMM is used and why" },
@@ -110,6 +111,7 @@ cchv_ctx *open_context(void)
 		exit(fail("--runtime-dir '%s': not an absolute path", globals.runtime_dir));
 	if (globals.vmm && cchv_ctx_set_vmm(ctx, globals.vmm) < 0)
 		exit(fail("--vmm '%s': not a program", globals.vmm));
+	cchv_ctx_set_template_building(ctx, !globals.no_builder);
 	if (cchv_ctx_set_log_fd(ctx, globals.log_level, STDERR_FILENO) < 0)
 		cchv_ctx_set_log(ctx, CCHV_LOG_ERROR, NULL, NULL, NULL);
 	return ctx;
@@ -121,6 +123,7 @@ static void print_help(FILE *to)
 	      "  --state-dir DIR     images, volumes, containers (default /var/lib/cchv, or the user's)\n"
 	      "  --runtime-dir DIR   sockets and locks (default /run/cchv, or the user's)\n"
 	      "  --vmm PROGRAM       the VMM, or 'auto'\n"
+	      "  --no-builder        build no templates in the background (see 'cchv template')\n"
 	      "  --debug             log everything\n"
 	      "  --log-level LEVEL   error, warning (default), info, debug\n\nCommands:\n",
 	      to);
@@ -146,6 +149,7 @@ static int parse_globals(int argc, char **argv)
 		{ "state-dir", required_argument, NULL, 's' },
 		{ "runtime-dir", required_argument, NULL, 'r' },
 		{ "vmm", required_argument, NULL, 'm' },
+		{ "no-builder", no_argument, NULL, 'b' },
 		{ "debug", no_argument, NULL, 'D' },
 		{ "log-level", required_argument, NULL, 'l' },
 		{ "help", no_argument, NULL, 'h' },
@@ -159,6 +163,7 @@ static int parse_globals(int argc, char **argv)
 		case 's': globals.state_dir = absolute_path(optarg); break;
 		case 'r': globals.runtime_dir = absolute_path(optarg); break;
 		case 'm': globals.vmm = xstrdup(optarg); break;
+		case 'b': globals.no_builder = 1; break;
 		case 'D': globals.log_level = CCHV_LOG_DEBUG; break;
 		case 'l':
 			globals.log_level = parse_level(optarg);

@@ -80,6 +80,8 @@ static int spawn_monitor(const char *id, int status_fd, pid_t *ret_pid)
 		argv[n++] = "--vmm";
 		argv[n++] = globals.vmm;
 	}
+	if (globals.no_builder)
+		argv[n++] = "--no-builder";
 	argv[n++] = "--log-level";
 	argv[n++] = level_names[globals.log_level];
 	argv[n++] = "monitor";

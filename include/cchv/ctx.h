@@ -128,6 +128,28 @@ const char *cchv_ctx_get_state_dir(cchv_ctx *ctx);
 int cchv_ctx_set_vmm(cchv_ctx *ctx, const char *path_or_auto);
 
 /**
+ * cchv_ctx_set_template_building() - have missing templates built in the background
+ * @ctx: the context
+ * @on:  0 for no (the default), anything else for yes
+ *
+ * A VM that may start from a template (CCHV_START_AUTO) and finds none starts cold. When it is up, the command
+ * cchv (that belongs to this library, or on PATH) is started as "cchv template build --detach": a process of its
+ * own, at idle priority, which builds the template and ends. It may outlive the caller. One at a time builds for a
+ * state directory; starting it takes the VM's cchv_vm_boot() some milliseconds. Where building fails, or a VM
+ * from a template does not come up, cchv_vm_get_start() tells so for an hour, and nothing is built by itself
+ * meanwhile; cchv_template_build() tries at once.
+ *
+ * Off by default, since a library starts no processes that its caller does not know of; the command has it on.
+ *
+ * Valid in: before the context's first use.
+ * Threads:  one at a time per context.
+ * Since:    0.1
+ *
+ * Return: CCHV_OK or CCHV_ERR_INVALID.
+ */
+int cchv_ctx_set_template_building(cchv_ctx *ctx, int on);
+
+/**
  * cchv_ctx_set_log() - receive the log
  * @ctx:       the context
  * @max_level: the highest enum cchv_log_level wanted
@@ -188,7 +210,8 @@ int cchv_ctx_probe(cchv_ctx *ctx, cchv_findings **ret_findings, cchv_error **err
  * @err:         NULL, or receives the error (free it with cchv_error_free())
  *
  * Kills VMMs whose owner is dead and records CCHV_STOP_OWNER_DIED, then removes processes, mounts, sockets,
- * cgroups and files of VMs that are gone. VMs with a living owner are not touched, nor are images
+ * cgroups and files of VMs that are gone, unfinished templates, and those of a kernel, an agent, a VMM or a
+ * host that has changed since. VMs with a living owner are not touched, nor are images
  * (cchv_image_prune()). One thing that cannot be removed does not stop the rest.
  *
  * Valid in: always.

@@ -3,7 +3,8 @@
  * Templates. A template is a VM that was booted as far as it goes without knowing whose it is, and kept: VMs that start
  * from it need no boot, and share its memory until they write to it. One template serves all VMs of the same kernel,
  * agent, VMM, processor and host kernel, whatever their size and devices; cchv_vm_config_set_start() says which VMs
- * use it.
+ * use it. It is built by cchv_template_build(), and by itself after a cold start where that is wanted
+ * (cchv_ctx_set_template_building()). cchv_ctx_prune() removes it once no VM can start from it any more.
  *
  * A VM from a template has randomness, clock, host name, machine id, boot id and network addresses of its own before
  * anything else runs in it. It shares the layout of the kernel's address space with all VMs of that template: where
@@ -67,9 +68,9 @@ int cchv_template_list(cchv_ctx *ctx, cchv_list **ret_keys, cchv_error **err);
  * @ret_json: receives a JSON object (free it with cchv_free())
  * @err:      NULL, or receives the error (free it with cchv_error_free())
  *
- * Members: "key", "created_ns", "vmm" ("path", "version"), "kernel", "initramfs", "max_vcpus", "memory_bytes" (of the
- * base memory that its VMs share), "memory_used_bytes" (of it, what is not all zeroes), "memory_sha256". More may
- * come.
+ * Members: "key", "created_ns", "vmm" ("kind", "path", "version"), "kernel", "initramfs", "max_vcpus", "memory_bytes"
+ * (of the base memory that its VMs share), "memory_used_bytes" (of it, what is not all zeroes), "memory_sha256". More
+ * may come.
  *
  * Valid in: always.
  * Threads:  any.

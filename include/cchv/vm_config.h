@@ -391,7 +391,8 @@ int cchv_vm_config_to_json(cchv_vm_config *config, char **ret_json, cchv_error *
  * @config: the VM's settings
  * @start:  one of enum cchv_start; CCHV_START_AUTO by default
  *
- * From a template (<cchv/template.h>) where one that fits was built; nothing builds one unasked. VMs
+ * From a template (<cchv/template.h>) where one that fits was built, by cchv_template_build() or in the background
+ * (cchv_ctx_set_template_building()). VMs
  * with a kernel, an initramfs, a command line or JSON of their own, with a VMM that runs as another
  * user, or larger than every template may become start cold: CCHV_START_AUTO does so, and
  * cchv_vm_get_start() tells why; cchv_vm_create() answers CCHV_START_TEMPLATE with

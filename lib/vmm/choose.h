@@ -37,6 +37,8 @@ int vmm_cpuinfo_has_virtualisation(const char *text, size_t len);
  * or "../../bin" of one like lib/x86_64-linux-gnu), or on PATH. CCHV_ERR_NOT_FOUND.
  */
 int vmm_find_cchv_qemu(char **ret_path, cchv_error **err);
+/* The command, in the same places. */
+int vmm_find_cchv(char **ret_path, cchv_error **err);
 
 /*
  * The default kernel ("vmlinux" before "vmlinuz") and initramfs ("initramfs.img"), in <state_dir>/kernels, the build

@@ -47,18 +47,28 @@ static char *above_library(const char *part, int mode)
 	return NULL;
 }
 
-int vmm_find_cchv_qemu(char **ret_path, cchv_error **err)
+/* What was built or installed with this library goes first: the two belong together. */
+static int find_program(const char *built, const char *installed, char **ret_path, cchv_error **err)
 {
-	/* What was built or installed with this library goes first: the two belong together. */
-	char *path = above_library("examples/qemu/cchv-qemu", X_OK);
+	char *path = above_library(built, X_OK);
 
 	if (!path)
-		path = above_library("bin/cchv-qemu", X_OK);
+		path = above_library(installed, X_OK);
 	if (path) {
 		*ret_path = path;
 		return CCHV_OK;
 	}
-	return path_find_program("cchv-qemu", ret_path, err);
+	return path_find_program(strrchr(installed, '/') + 1, ret_path, err);
+}
+
+int vmm_find_cchv_qemu(char **ret_path, cchv_error **err)
+{
+	return find_program("examples/qemu/cchv-qemu", "bin/cchv-qemu", ret_path, err);
+}
+
+int vmm_find_cchv(char **ret_path, cchv_error **err)
+{
+	return find_program("examples/cli/cchv", "bin/cchv", ret_path, err);
 }
 
 static const char *const system_dirs[] = { "/usr/lib/cchv", "/usr/share/cchv" };

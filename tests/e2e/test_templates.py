@@ -13,7 +13,7 @@ import sys
 import time
 
 from api import load, raises, running
-from driver import SLOW
+from driver import SLOW, command_of, pids
 from e2e import Skip, case, check, equal, holds, main, quick, wait_for
 
 MIB = 1 << 20
@@ -318,6 +318,32 @@ def the_memory_is_not_written_to_by_clones(t):
                 vm.kill()
                 vm.wait(30 * SLOW)
     equal(files_of(t, key), before, "the template's files")
+
+
+@case(needs=("tiny",), timeout=900, clean=True)
+def built_by_itself_after_a_cold_start(t):
+    build(t)  # or skip
+    own = t.cchv.with_dirs(state=t.dir("state"))
+    own.options = []
+
+    def builders():
+        return [pid for pid in pids() if b"--detach" in command_of(pid)]
+    try:
+        size = ["--memory", "64m", "--cpus", "1"]
+        own.start("first", t.image_path("tiny"), "sleep", "1000000", options=size, timeout=200)
+        start = own.inspect("first")["VM"]
+        equal(start["Start"], "cold", "the first")
+        holds(start["WhyNotTemplate"], "it is built when this VM is up")
+        # It goes on without the VM that it was started for.
+        own("rm", "-f", "first", code=0, timeout=90)
+        wait_for(lambda: not builders(), 600 * SLOW, "the builder ends")
+        equal(len(own("template", "ls", "--format", "json", code=0).lines), 1, "templates")
+        own.start("second", t.image_path("tiny"), "sleep", "1000000", options=size, timeout=200)
+        equal(own.inspect("second")["VM"]["Start"], "template", "the second")
+    finally:
+        own("rm", "-f", "first", "second", timeout=90)
+        for pid in builders():
+            os.kill(pid, signal.SIGKILL)
 
 
 @case(clean=True)

@@ -39,9 +39,9 @@ class Case(unittest.TestCase):
         self.assertEqual(left, [], "processes are left")
         self.assertEqual(names, [], "run directories are left")
 
-    def new_context(self):
+    def new_context(self, **settings):
         return cchv.Context(runtime_dir=self.run, state_dir=os.path.join(self.directory, "state"), vmm=FAKE,
-                            log=lambda level, line: self.lines.append(line), log_level=cchv.LogLevel.DEBUG)
+                            log=lambda level, line: self.lines.append(line), log_level=cchv.LogLevel.DEBUG, **settings)
 
     def residents(self):
         """Processes whose cwd is in the runtime directory."""

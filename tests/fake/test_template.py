@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Templates on the fake VMM: what is kept and what a clone gets of it, who starts cold and why, and builders that fail,
 are killed, or meet."""
+import contextlib
 import hashlib
 import json
 import os
 import signal
 import threading
+import time
 
 import cchv
 from cchv import Start, VmState
@@ -354,6 +356,150 @@ class Builders(TemplateCase):
         self.assertEqual(len(set(keys)), 1)
         self.assertEqual(len(keys), 4)
         self.assertEqual(sum("VMM event vm/snapshotted" in line for line in self.lines), 1)
+
+
+class Automatic(TemplateCase):
+    """What is built and removed by itself."""
+
+    def setUp(self):
+        super().setUp()
+        self.context = self.new_context(template_building=True)
+        self.vmlinux = os.path.join(self.kernels, "vmlinux")
+
+    def tearDown(self):
+        for pid in self.builders():
+            os.kill(pid, signal.SIGKILL)
+        self.until(lambda: not self.builders(), "builders end")
+        for vm in self.vms:
+            vm.close()
+        self.until(lambda: not any(self.residents()), "their VMMs end with them")
+        self.context.prune()
+        super().tearDown()
+
+    def builders(self):
+        found = []
+        for name in os.listdir("/proc"):
+            with contextlib.suppress(OSError):
+                words = self.read(f"/proc/{name}/cmdline").decode().split("\0") if name.isdigit() else []
+                if "--detach" in words and any(word.startswith(self.directory) for word in words):
+                    found.append(int(name))
+        return found
+
+    def until_built(self):
+        self.until(lambda: self.context.list_templates() and not self.builders(), "a template is built")
+
+    def note(self, key):
+        return os.path.join(self.templates, key + ".failed")
+
+    def test_built_after_a_cold_start(self):
+        vm = self.create()
+        self.expect_cold(vm, "it is built when this VM is up")
+        self.assertEqual((self.builders(), self.context.list_templates()), ([], []))
+        vm.boot(PATIENCE)
+        self.until_built()
+        self.assertEqual((vm.state, vm.start[0]), (VmState.RUNNING, Start.COLD))
+        self.assertEqual(self.create().start, (Start.TEMPLATE, None))
+        self.assertEqual(self.build(), self.context.list_templates()[0])
+        self.assertEqual(self.unfinished(), [])
+
+    def test_by_itself_only_where_that_is_wanted(self):
+        self.create(start=Start.COLD).boot(PATIENCE)
+        self.boot(cmdline="loglevel=7")
+        self.context = self.new_context()
+        self.boot()
+        self.assertEqual(self.builders(), [])
+        self.assertFalse(os.path.exists(self.templates))
+
+    def test_one_builder_which_is_replaced_when_it_was_killed(self):
+        self.plan({"api": {"vm.snapshot": {"stall": True}}})
+        self.boot()
+        self.until(self.builders, "a builder")
+        first = self.builders()
+        self.until(lambda: os.sched_getscheduler(first[0]) == os.SCHED_IDLE, "it steps back")
+        self.until(lambda: any("template-" in os.readlink(f"/proc/{pid}/cwd") for pid in self.residents()), "its VM")
+        self.boot()
+        self.assertEqual(self.builders(), first)
+        os.kill(first[0], signal.SIGKILL)
+        self.until(lambda: not self.builders(), "it dies")
+        self.assertEqual(self.context.list_templates(), [])
+        self.plan({})
+        self.boot()
+        self.until_built()
+
+    def test_it_outlives_the_owner(self):
+        def own():
+            cchv.Vm(self.config(kill_with_thread=True), context=self.context, timeout=PATIENCE).boot(PATIENCE)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                self.context = self.new_context(template_building=True)
+                own()
+            finally:
+                os._exit(0)
+        os.waitpid(pid, 0)
+        self.until_built()
+
+    def test_a_failure_is_told_and_not_repeated(self):
+        self.plan({"api": {"vm.snapshot": {"status": 500, "body": '["no snapshots here"]'}}})
+        self.boot()
+        self.until(lambda: os.path.isdir(self.templates) and
+                   any(name.endswith(".failed") for name in os.listdir(self.templates)), "a note")
+        self.until(lambda: not self.builders(), "the builder ends")
+        vm = self.create()
+        self.expect_cold(vm, "no snapshots here")
+        vm.boot(PATIENCE)
+        self.assertEqual(self.builders(), [])
+        note, = (os.path.join(self.templates, name) for name in os.listdir(self.templates) if name.endswith(".failed"))
+        # Only for an hour, and only as long as nobody has built it by hand.
+        os.utime(note, (time.time() - 3601,) * 2)
+        self.expect_cold(self.create(), "it is built when")
+        self.context.prune()
+        self.assertFalse(os.path.exists(note))
+        with self.refused(cchv.VmmError, "no snapshots here"):
+            self.build()
+        self.expect_cold(self.create(), "no snapshots here")
+        self.plan({})
+        key = self.build()
+        self.assertEqual(note, self.note(key))
+        self.assertFalse(os.path.exists(note))
+        self.assertEqual(self.create().start[0], Start.TEMPLATE)
+
+    def test_a_clone_that_does_not_come_up(self):
+        key = self.build()
+        self.plan({"api": {"vm.resume": {"signal": 9}}})
+        with self.assertRaises(cchv.VmmGoneError):
+            self.create().boot(PATIENCE)
+        self.assertEqual(self.context.list_templates(), [key], "what was killed says nothing of the template")
+        self.plan({"api": {"vm.resume": {"status": 500, "body": '["no such register"]'}}})
+        with self.refused(cchv.VmmError, "no such register"):
+            self.create().boot(PATIENCE)
+        self.assertEqual(self.context.list_templates(), [])
+        self.assertEqual(sum("is given up" in line for line in self.lines), 1)
+        self.plan({})
+        vm = self.create()
+        self.expect_cold(vm, "did not come up")
+        vm.boot(PATIENCE)
+        self.assertEqual(self.builders(), [])
+        self.assertEqual(self.build(), key)
+        self.assertEqual(self.create().start, (Start.TEMPLATE, None))
+
+    def test_prune_takes_what_is_of_no_use(self):
+        key = self.build()
+        self.assertEqual(self.context.prune(), [])
+        self.assertEqual(self.context.list_templates(), [key])
+        with open(self.vmlinux, "ab") as file:
+            file.write(b" new")
+        second = self.build()
+        self.assertEqual([(f.name, f.status, f.text) for f in self.context.prune()],
+                         [("template", cchv.constants.Finding.REMOVED, f"template '{key[:12]}': of another kernel, agent, VMM or host")])
+        self.assertEqual(self.context.list_templates(), [second])
+        os.unlink(os.path.join(self.templates, second, "ram"))
+        self.assertIn("damaged", self.context.prune()[0].text)
+        self.assertEqual((self.context.list_templates(), self.unfinished()), ([], []))
+        third = self.build()
+        os.unlink(self.vmlinux)
+        self.assertIn(third[:12], self.context.prune()[0].text)
+        self.assertEqual(self.context.list_templates(), [])
 
 
 if __name__ == "__main__":

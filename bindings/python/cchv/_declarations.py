@@ -56,6 +56,7 @@ DECLARATIONS = {
     "cchv_ctx_get_runtime_dir": (STRING, HANDLE),
     "cchv_ctx_get_state_dir": (STRING, HANDLE),
     "cchv_ctx_set_vmm": (INT, HANDLE, STRING),
+    "cchv_ctx_set_template_building": (INT, HANDLE, INT),
     "cchv_ctx_set_log": (INT, HANDLE, INT, LOG_FN, HANDLE, RELEASE_FN),
     "cchv_ctx_set_log_fd": (INT, HANDLE, INT, INT),
     "cchv_ctx_probe": (INT, HANDLE, OUT_HANDLE, ERR),

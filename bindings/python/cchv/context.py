@@ -28,12 +28,13 @@ def _findings(pointer):
 
 
 class Context(_ffi.Handle):
-    """Set it up in one thread, then share it. log is called as log(level, line) in the thread that caused the line."""
+    """Set it up in one thread, then share it. log is called as log(level, line) in the thread that caused the line.
+    template_building: a template that a VM did not find is built by a process in the background; see cchv/ctx.h."""
 
     _free = "cchv_ctx_free"
 
     def __init__(self, *, runtime_dir=None, state_dir=None, vmm=None, log=None, log_fd=None,
-                 log_level=constants.LogLevel.INFO):
+                 log_level=constants.LogLevel.INFO, template_building=False):
         super().__init__(None)
         self._pointer = _ffi.call_for_handle("cchv_ctx_new")
         if runtime_dir is not None:
@@ -42,6 +43,8 @@ class Context(_ffi.Handle):
             self._set("cchv_ctx_set_state_dir", _ffi.to_bytes(state_dir))
         if vmm is not None:
             self._set("cchv_ctx_set_vmm", _ffi.to_bytes(vmm))
+        if template_building:
+            self._set("cchv_ctx_set_template_building", 1)
         if log is not None and log_fd is not None:
             raise ValueError("log and log_fd exclude each other")
         if log is not None:
