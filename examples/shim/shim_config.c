@@ -17,7 +17,7 @@
 
 #define FILE_MAX (1U << 20)
 
-enum kind { TEXT, NUMBER, STYLE, LIST };
+enum kind { TEXT, NUMBER, FLAG, STYLE, LIST };
 
 static const struct {
 	const char *key;
@@ -35,6 +35,7 @@ static const struct {
 	{ "memory_mib", NUMBER, offsetof(struct shim_config, memory_mib) },
 	{ "vcpus", NUMBER, offsetof(struct shim_config, vcpus) },
 	{ "scratch_mib", NUMBER, offsetof(struct shim_config, scratch_mib) },
+	{ "build_templates", FLAG, offsetof(struct shim_config, build_templates) },
 	{ "systemd_cgroup", STYLE, offsetof(struct shim_config, systemd_cgroup) },
 	{ "allow_annotations", LIST, 0 },
 	/* As the runtime's options of the daemon have it. */
@@ -101,21 +102,27 @@ static int set_number(const struct place *place, char *value, uint64_t *where)
 	return 0;
 }
 
-/* A boolean; where nobody says it, it is neither. */
-static int set_style(const struct place *place, char *value, enum cgroup_style *where)
+static int set_flag(const struct place *place, char *value, int *where)
 {
 	char *comment = strchr(value, '#');
 
 	if (comment)
 		*comment = '\0';
 	value = trim(value);
-	if (strcmp(value, "true") == 0)
-		*where = CGROUP_SYSTEMD;
-	else if (strcmp(value, "false") == 0)
-		*where = CGROUP_PLAIN;
-	else
+	if (strcmp(value, "true") != 0 && strcmp(value, "false") != 0)
 		return wrong(place, "neither true nor false");
+	*where = *value == 't';
 	return 0;
+}
+
+/* Where nobody says it, it is neither. */
+static int set_style(const struct place *place, char *value, enum cgroup_style *where)
+{
+	int flag = 0, r = set_flag(place, value, &flag);
+
+	if (r == 0)
+		*where = flag ? CGROUP_SYSTEMD : CGROUP_PLAIN;
+	return r;
 }
 
 static int set_text(const struct place *place, char *value, char **where)
@@ -208,6 +215,7 @@ static int parse_line(const struct place *place, char *line, int is_ours, struct
 			continue;
 		switch (keys[i].kind) {
 		case NUMBER: return set_number(place, value, where);
+		case FLAG: return set_flag(place, value, where);
 		case STYLE: return set_style(place, value, where);
 		case LIST: return set_list(place, value, config);
 		default: return set_text(place, value, where);

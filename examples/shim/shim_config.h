@@ -15,6 +15,7 @@ struct shim_config {
 	/* NULL, 0: the default */
 	char *runtime_dir, *state_dir, *vmm, *kernel, *initramfs, *cmdline, *rootfs, *write_back;
 	uint64_t memory_mib, vcpus, scratch_mib;
+	int build_templates;
 	enum cgroup_style systemd_cgroup;
 	char **allow_annotations; /* NULL: nothing was said of them */
 	size_t allow_count;

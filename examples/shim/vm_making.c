@@ -51,6 +51,7 @@ void vm_making_open(struct vm_making *making, struct op *op, struct wire_view op
 		r = worse(r, cchv_ctx_set_state_dir(making->ctx, s->state_dir));
 	if (s->vmm)
 		r = worse(r, cchv_ctx_set_vmm(making->ctx, s->vmm));
+	r = worse(r, cchv_ctx_set_template_building(making->ctx, s->build_templates));
 	r = worse(r, cchv_ctx_set_log(making->ctx, log_get_level(), log_from_library, NULL, NULL));
 	if (r < 0)
 		op_fail_library(op, r, NULL, "settings of the runtime");

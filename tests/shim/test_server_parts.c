@@ -65,7 +65,10 @@ TEST(settings)
 		  0);
 	CHECK_STR(c.vmm, "/x \"y\"");
 	CHECK_STR(c.kernel, "/k#1");
-	CHECK(c.memory_mib == 512 && c.vcpus == 2 && !c.state_dir);
+	CHECK(c.memory_mib == 512 && c.vcpus == 2 && !c.state_dir && !c.build_templates);
+	shim_config_free(&c);
+	CHECK_INT(parse_config("build_templates = true # yes\n", 1, &c, &error), 0);
+	CHECK(c.build_templates && !c.systemd_cgroup);
 	shim_config_free(&c);
 }
 
@@ -77,6 +80,8 @@ TEST(settings_that_are_wrong)
 		"vmm = \"x",
 		"vmm = \"x\" y",
 		"memory_mib = \"1\"",
+		"build_templates = 1",
+		"systemd_cgroup = yes",
 		"memory_mib = -1",
 		"memory_mib = 1x",
 		"memory_mib =",
