@@ -46,13 +46,13 @@ static int find_parts(cchv_ctx *ctx, struct found_parts *parts, struct template_
 	return CCHV_OK;
 }
 
-/* 1: it is there; 0: it is not, or is of no use. */
+/* 1: it is there; 0: it is not, or is of no use, or has served its time. */
 static int is_there(cchv_ctx *ctx, const char *key, cchv_error **err)
 {
 	cleanup_template struct template *template = NULL;
 	int r = template_open(ctx, key, &template, NULL);
 
-	return r == CCHV_ERR_NOMEM ? err_nomem(err) : r == CCHV_OK;
+	return r == CCHV_ERR_NOMEM ? err_nomem(err) : r == CCHV_OK && !template_is_old(template);
 }
 
 /* With the lock of all builders. Why it failed is of interest to those who would have it built by themselves. */

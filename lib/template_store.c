@@ -22,7 +22,9 @@
 
 #define INFO_MAX 65536
 #define LOOK_AGAIN_MS 50
+#define ROOM_MS 60000
 #define PAGE 4096U
+#define TEMPLATE_AGE_NS (7 * 24 * 3600 * NS_PER_S)
 
 static char *store_path(const cchv_ctx *ctx, const char *name)
 {
@@ -101,6 +103,14 @@ int template_open(cchv_ctx *ctx, const char *key, struct template **ret_template
 		return r;
 	*ret_template = steal(&template);
 	return CCHV_OK;
+}
+
+int template_is_old(const struct template *template)
+{
+	uint64_t created = 0, now = clock_real_ns();
+
+	json_get_u64(template->info, "created_ns", &created, NULL);
+	return created < now && now - created > TEMPLATE_AGE_NS;
 }
 
 int template_read_config(const char *dir, struct json **ret_config, cchv_error **err)
@@ -289,6 +299,24 @@ static int seal(const char *dir, cchv_error **err)
 	return r < 0 ? r : path_fsync_dir(dir, err);
 }
 
+/* The old one of a key goes, once nobody starts from it: links to its files would mean those of the new one. */
+static int make_room(cchv_ctx *ctx, const char *key, cchv_error **err)
+{
+	uint64_t deadline = clock_deadline(ROOM_MS);
+
+	for (;;) {
+		cleanup_err cchv_error *error = NULL;
+		int r = template_remove(ctx, key, &error);
+
+		if (r == CCHV_OK || r == CCHV_ERR_NOT_FOUND)
+			return CCHV_OK;
+		/* As with the lock of all builders, there is no event to wait for. */
+		if (r != CCHV_ERR_EXISTS || clock_passed(deadline))
+			return err_move(err, &error, r);
+		poll(NULL, 0, LOOK_AGAIN_MS);
+	}
+}
+
 int template_publish(cchv_ctx *ctx, const char *dir, const char *key, struct json *info, cchv_error **err)
 {
 	cleanup_free char *final = store_path(ctx, key), *path = mem_printf("%s/" TEMPLATE_INFO, dir);
@@ -302,8 +330,8 @@ int template_publish(cchv_ctx *ctx, const char *dir, const char *key, struct jso
 	r = path_write_atomic(path, text.data, text.len, 0400, err);
 	if (r == CCHV_OK)
 		r = seal(dir, err);
-	if (r == CCHV_OK && access(final, F_OK) == 0)
-		r = throw_away(ctx, final, key, err);
+	if (r == CCHV_OK)
+		r = make_room(ctx, key, err);
 	if (r < 0)
 		return r;
 	if (rename(dir, final) < 0)

@@ -31,6 +31,8 @@ struct template {
 /* CCHV_ERR_NOT_FOUND: there is none; CCHV_ERR_PROTOCOL: it is damaged. Held until it is freed. */
 int template_open(cchv_ctx *ctx, const char *key, struct template **ret_template, cchv_error **err);
 void template_free(struct template *template);
+/* It is still of use, and to be replaced: all VMs from it have their kernel at the same address. */
+int template_is_old(const struct template *template);
 /* The VMM's config in a template's directory. */
 int template_read_config(const char *dir, struct json **ret_config, cchv_error **err);
 /* Keys, sorted. */

@@ -54,7 +54,7 @@ struct cchv_vm {
 	int start;                  /* enum cchv_start: COLD or TEMPLATE */
 	char *why_cold;             /* why no template was used, or NULL */
 	char *template_key;         /* of the one that it starts from, or that is missing */
-	int template_missing;       /* and is to be built once this VM is up */
+	int template_wanted;        /* one is to be built (anew) once this VM is up */
 	struct cchv_vm_config *config; /* the owner's copy; NULL in a client */
 
 	pthread_mutex_t lock;

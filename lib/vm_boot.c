@@ -350,7 +350,7 @@ static int boot(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 	r = run_steps(vm, STEP_DONE, deadline, &error);
 	if (r == CCHV_OK) {
 		vm_set_state(vm, CCHV_VM_RUNNING);
-		if (vm->template_missing)
+		if (vm->template_wanted)
 			template_order(vm);
 		return CCHV_OK;
 	}

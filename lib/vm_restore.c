@@ -72,9 +72,9 @@ static int none_yet(cchv_vm *vm, const cchv_vm_config *asked, cchv_error **err)
 	cleanup_free char *failed = vm->template_key ? template_note_read(vm->ctx, vm->template_key) : NULL;
 	cleanup_free char *why = NULL;
 
-	vm->template_missing = vm->ctx->template_building && vm->template_key && !failed;
+	vm->template_wanted = vm->ctx->template_building && vm->template_key && !failed;
 	why = mem_printf("there is none for this kernel, VMM and host%s%s",
-	                 failed ? ": " : vm->template_missing ? " yet: it is built when this VM is up" : " yet",
+	                 failed ? ": " : vm->template_wanted ? " yet: it is built when this VM is up" : " yet",
 	                 failed ? failed : "");
 	return why ? go_cold(vm, asked, CCHV_ERR_NOT_FOUND, why, err) : err_nomem(err);
 }
@@ -83,6 +83,7 @@ int vm_choose_start(cchv_vm *vm, const cchv_vm_config *asked, const char *why_co
                     cchv_error **err)
 {
 	cleanup_err cchv_error *error = NULL;
+	cleanup_free char *failed = NULL;
 	const char *why;
 	int r;
 
@@ -102,6 +103,8 @@ int vm_choose_start(cchv_vm *vm, const cchv_vm_config *asked, const char *why_co
 	if (r < 0)
 		return go_cold(vm, asked, r, cchv_error_message(error), err);
 	vm->start = CCHV_START_TEMPLATE;
+	failed = template_note_read(vm->ctx, vm->template_key);
+	vm->template_wanted = vm->ctx->template_building && template_is_old(*ret_template) && !failed;
 	return CCHV_OK;
 }
 

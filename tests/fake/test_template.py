@@ -2,6 +2,7 @@
 """Templates on the fake VMM: what is kept and what a clone gets of it, who starts cold and why, and builders that fail,
 are killed, or meet."""
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -463,6 +464,46 @@ class Automatic(TemplateCase):
         self.assertEqual(note, self.note(key))
         self.assertFalse(os.path.exists(note))
         self.assertEqual(self.create().start[0], Start.TEMPLATE)
+
+    def make_old(self, key, days):
+        path = os.path.join(self.templates, key, "template.json")
+        info = json.loads(self.read(path))
+        info["created_ns"] = time.time_ns() - days * 24 * 3600 * 10**9
+        os.unlink(path)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(info, file)
+
+    def made(self, key):
+        with contextlib.suppress(cchv.NotFoundError):
+            return self.context.template_info(key)["created_ns"]
+        return 0
+
+    def test_an_old_one_is_replaced(self):
+        key, start = self.build(), time.time_ns()
+        for days in (-1, 6):
+            self.make_old(key, days)
+            self.boot()
+            self.assertEqual((self.build(), self.builders()), (key, []))
+            self.assertLess(self.made(key), start + 2 * 24 * 3600 * 10**9)
+        self.make_old(key, 8)
+        vm = self.create()
+        self.assertEqual(vm.start, (Start.TEMPLATE, None))
+        vm.boot(PATIENCE)
+        self.until(lambda: self.made(key) > start and not self.builders(), "a new one")
+        self.make_old(key, 8)
+        self.assertEqual(self.build(), key)
+        self.assertGreater(self.made(key), start)
+        # A VM that is just being started from the old one finds all of it.
+        self.make_old(key, 8)
+        with open(os.path.join(self.templates, key, "template.json")) as held:
+            fcntl.flock(held, fcntl.LOCK_SH)
+            builder = threading.Thread(target=self.build, args=[self.new_context()])
+            builder.start()
+            self.until(lambda: any(os.path.exists(os.path.join(self.templates, "tmp", name, "template.json"))
+                                   for name in self.unfinished()), "the new one is complete")
+            self.assertLess(self.made(key), start)
+        builder.join()
+        self.assertGreater(self.made(key), start)
 
     def test_a_clone_that_does_not_come_up(self):
         key = self.build()
