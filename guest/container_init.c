@@ -45,10 +45,48 @@ static int check_user(struct build *build, cchv_error **err)
 	return r;
 }
 
+/* 0, or an errno; what cannot be told before its start is left to that. */
+static int look_for_program(const struct build *build, const char *candidate)
+{
+	cleanup_free char *joined = NULL;
+	cleanup_close int fd = -1;
+	struct stat st;
+
+	if (candidate[0] != '/')
+		joined = mem_printf("%s/%s", build->spec->process.cwd, candidate);
+	fd = rootpath_open(build->root_fd, joined ? joined : candidate, O_PATH);
+	if (fd < 0)
+		return errno == ENOENT || errno == ENOTDIR ? errno : 0;
+	if (fstat(fd, &st) < 0 || (S_ISREG(st.st_mode) && st.st_mode & 0111))
+		return 0;
+	return EACCES;
+}
+
+/* As the start would find it: the first that can be run, or else the reason of one that is there. */
+static int check_program(struct build *build, cchv_error **err)
+{
+	const struct program *program = &build->spec->process.program;
+	int reason = ENOENT;
+
+	if (!build->spec->check_program || !build->spec->has_process)
+		return CCHV_OK;
+	build->kind = "program";
+	for (char **candidate = program->candidates; *candidate; candidate++) {
+		int error_number = look_for_program(build, *candidate);
+
+		if (!error_number)
+			return CCHV_OK;
+		if (error_number == EACCES)
+			reason = EACCES;
+	}
+	return err_set(err, err_code_of_errno(reason), reason, "run '%s'", program->argv[0]);
+}
+
 static int build_all(struct build *build, const struct container_init *init, cchv_error **err)
 {
 	static int (*const steps[])(struct build *, cchv_error **) = {
-		build_rootfs, build_mounts, build_devices, build_sysctl, build_paths, check_user, build_enter_root,
+		build_rootfs, build_mounts, build_devices, build_sysctl, build_paths, check_user, check_program,
+		build_enter_root,
 	};
 	int r = make_private(err);
 

@@ -114,6 +114,8 @@ static int parse_all(const struct json *params, int allow_directory, struct spec
 		              "needs a 'uts' namespace in linux.namespaces");
 	if (r >= 0)
 		r = spec_parse_mounts(root, spec, err);
+	if (r >= 0)
+		r = field_bool(params, "", "check_program", &spec->check_program, err);
 	if (r < 0)
 		return r;
 	*ret_kind = "rootfs";

@@ -102,6 +102,7 @@ struct spec {
 	int64_t time_offsets[2][2]; /* monotonic, boottime: seconds, nanoseconds */
 	int has_time_offsets;
 	int has_process; /* init can be started */
+	int check_program; /* a program that is not there fails the create */
 	struct process_spec process;
 	struct words ignored; /* paths of fields without effect, for the log */
 };

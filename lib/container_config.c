@@ -117,6 +117,7 @@ int container_config_copy(const cchv_container_config *config, cchv_container_co
 	c->upper = config->upper;
 	c->upper_bytes = config->upper_bytes;
 	c->keep_scratch = config->keep_scratch;
+	c->check_program = config->check_program;
 	c->rootfs_disk_readonly = config->rootfs_disk_readonly;
 	for (size_t i = 0; i < config->image_count; i++)
 		c->images[c->image_count++] = image_ref(config->images[i]);
@@ -314,6 +315,14 @@ CCHV_API int cchv_container_config_set_keep_scratch(cchv_container_config *confi
 	if (!config || keep < 0 || keep > 1)
 		return CCHV_ERR_INVALID;
 	config->keep_scratch = keep;
+	return CCHV_OK;
+}
+
+CCHV_API int cchv_container_config_set_check_program(cchv_container_config *config, int check)
+{
+	if (!config || check < 0 || check > 1)
+		return CCHV_ERR_INVALID;
+	config->check_program = check;
 	return CCHV_OK;
 }
 

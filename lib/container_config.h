@@ -30,6 +30,7 @@ struct cchv_container_config {
 	uint64_t upper_bytes;
 	char *scratch_path;
 	int keep_scratch;
+	int check_program;
 	char *rootfs_fs;     /* the tag of a shared directory of the VM, or a path to share */
 	char *rootfs_disk;
 	int rootfs_disk_readonly;

@@ -202,6 +202,8 @@ int container_make_in_guest(struct container *container, uint64_t deadline, cchv
 	r = rootfs_json(container, &rootfs, err);
 	if (r == CCHV_OK) {
 		json_set(params, "rootfs", rootfs);
+		if (container->config->check_program)
+			json_set_bool(params, "check_program", 1);
 		r = spec_json(container, params, err);
 	}
 	if (r == CCHV_OK)

@@ -236,6 +236,23 @@ int cchv_container_config_set_user(cchv_container_config *config, const char *us
 int cchv_container_config_set_tty(cchv_container_config *config, int tty);
 
 /**
+ * cchv_container_config_set_check_program() - look for init's program when the container is made
+ * @config: the container's settings
+ * @check:  1: where the program is missing, or is a file that nobody may run, making the container
+ *          fails (cchv_container_create(), or cchv_vm_boot() for one that was made before) with the
+ *          code and the words that its start would fail with; 0 (the default): its start fails
+ *
+ * What only the start can tell, such as a user who may not run it, is told there in any case.
+ *
+ * Valid in: always.
+ * Threads:  one at a time per config.
+ * Since:    0.1
+ *
+ * Return: CCHV_OK or CCHV_ERR_INVALID.
+ */
+int cchv_container_config_set_check_program(cchv_container_config *config, int check);
+
+/**
  * cchv_container_config_set_console_size() - set the size of init's terminal
  * @config: the container's settings
  * @rows:   rows, 1 to 65535

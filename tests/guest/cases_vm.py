@@ -5,7 +5,7 @@ import subprocess
 import tarfile
 import time
 
-from agent import default_mounts, make_process
+from agent import default_mounts, make_process, make_spec
 from place import equal, refused, until
 
 DISK, PMEM, SCRATCH, VOLUME, RAW, TOP, SCRATCH2 = (f"0000:00:{n:02x}.0" for n in (6, 7, 8, 9, 10, 11, 12))
@@ -36,6 +36,25 @@ def case_layers(place):
     refused("ETIMEDOUT", "device", place.container, rootfs=layers("0000:00:1f.0"), message="0000:00:1f.0")
     refused("EINVAL", "device", place.container, rootfs=layers("vda"))
     refused("EINVAL", "rootfs", place.container, rootfs=layers(RAW), message="layer 0")
+
+
+def case_programs_at_create(place):
+    """With check_program: what is missing, or what nobody may run, fails the create; all else is left to the start."""
+    def create(*args, **process):
+        name = f"p{place.count}"
+        place.count += 1
+        mounts = default_mounts() + [bind("/mnt", "rbind")]
+        mapped = [{"destination": "/mnt", "kind": "tmpfs"}]
+        place.agent.call("container.create", container=name, spec=make_spec(args=args, mounts=mounts, **process),
+                         rootfs=place.rootfs(), mounts=mapped, check_program=True)
+        place.agent.call("container.delete", container=name, force=True)
+    for args, process in ((["sh"], {}), (["/bin/sh"], {}), (["./sh"], {"cwd": "/bin"}), (["bin/sh"], {}), (["/links/../bin/sh"], {}),
+                          (["bad"], {}), (["/proc/self/exe"], {})):
+        create(*args, **process)
+    for args, process in ((["none"], {}), (["/none"], {}), (["/bin/sh/x"], {}), (["./sh"], {"cwd": "/etc"}), (["/links/out"], {})):
+        refused("ENOENT", "program", create, *args, message=f"run '{args[0]}'", **process)
+    for args in (["/etc"], ["/etc/passwd"], ["/mnt"]):
+        refused("EACCES", "program", create, *args, message=f"run '{args[0]}'")
 
 
 def case_a_disk_is_the_root(place):

@@ -120,6 +120,8 @@ TEST(a_copy_has_the_settings_of_the_root)
 	begin();
 	CHECK_INT(cchv_container_config_set_rootfs_disk(config, "/dev/x", 1), 0);
 	CHECK_INT(cchv_container_config_set_keep_scratch(config, 2), CCHV_ERR_INVALID);
+	CHECK_INT(cchv_container_config_set_check_program(config, 2), CCHV_ERR_INVALID);
+	CHECK_INT(cchv_container_config_set_check_program(NULL, 1), CCHV_ERR_INVALID);
 	CHECK_INT(cchv_container_config_set_keep_scratch(config, 1), 0);
 	CHECK_INT(container_config_copy(config, &copy), 0);
 	CHECK_STR(copy->rootfs_disk, "/dev/x");

@@ -253,6 +253,7 @@ DECLARATIONS = {
     "cchv_container_config_set_hostname": (INT, HANDLE, STRING),
     "cchv_container_config_set_readonly": (INT, HANDLE, INT),
     "cchv_container_config_set_keep_scratch": (INT, HANDLE, INT),
+    "cchv_container_config_set_check_program": (INT, HANDLE, INT),
     "cchv_container_config_set_memory_limit": (INT, HANDLE, U64),
     "cchv_container_config_set_cpu_limit": (INT, HANDLE, U32),
     "cchv_container_config_set_pids_limit": (INT, HANDLE, U64),
