@@ -172,6 +172,8 @@ static void set_spec(struct op *op)
 	json = spec_tree_print(op->task->host->spec);
 	r = json ? cchv_container_config_set_spec_json(c->container_config, json) : CCHV_ERR_NOMEM;
 	r = worse(r, cchv_container_config_set_tty(c->container_config, op->task->init->paths.terminal));
+	/* As runc has it: there is no container without a program. */
+	r = worse(r, cchv_container_config_set_check_program(c->container_config, 1));
 	free(json);
 	if (r < 0)
 		op_fail_library(op, r, NULL, "specification");

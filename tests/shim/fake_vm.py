@@ -8,6 +8,7 @@ so that what the shim says of them can be compared. Everything else is fake_vmm.
 import errno
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -156,6 +157,11 @@ class Agent(fake_vmm.Agent):
             self.tell(connection, {"id": request["id"], "result": result})
 
     def on_container_create(self, params):
+        process = params["spec"].get("process")
+        if params.get("check_program") and process and process["args"][0] != "/cchv-pause":
+            paths = [entry[5:] for entry in process.get("env", []) if entry.startswith("PATH=")]
+            if not shutil.which(process["args"][0], mode=os.F_OK, path=paths[-1] if paths else None):
+                raise OSError(errno.ENOENT, "", process["args"][0])
         self.specs[params["container"]] = params["spec"]
         return {}
 

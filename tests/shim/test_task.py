@@ -102,8 +102,22 @@ class Life(shim.Case):
         self.assertEqual(self.events.topics(), ["/tasks/create", "/tasks/exit", "/tasks/delete"])
 
     def test_missing_program(self):
-        task = self.created("np", ["/does/not/exist"])
-        with self.refused(2, "/does/not/exist", "no such file or directory"):
+        """As with runc there is no container then, and nothing of one."""
+        for id, name in (("np", "/does/not/exist"), ("nq", "does-not-exist")):
+            task = self.task(id, [name])
+            with self.refused(2, f"'{name}': no such file or directory"):
+                task.create(task.bundle, rootfs=self.rootfs(), options=self.options())
+            with self.refused(5):
+                task.state()
+            task.shutdown()
+
+    def test_program_that_goes(self):
+        """Between create and start."""
+        program = self.file("program", "#!/bin/sh\n")
+        os.chmod(program, 0o755)
+        task = self.created("ng", [program])
+        os.unlink(program)
+        with self.refused(2, program, "no such file or directory"):
             task.start()
         self.assertEqual(task.wait(), 127)
         self.assertEqual(self.end(task), 127)
