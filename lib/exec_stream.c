@@ -394,6 +394,15 @@ static int add_output(cchv_stats *stats, const struct exec_stream *stream)
 	                 name);
 }
 
+/* Whose streams they are moves them: the owner, or the client that started it. */
+static int check_moves(const struct exec *exec, cchv_error **err)
+{
+	for (int i = 0; i < STDIO_STREAMS; i++)
+		if (exec->streams[i].set)
+			return CCHV_OK;
+	return vm_check_owner(exec->vm, "exec_get_stats", err);
+}
+
 CCHV_API int cchv_exec_get_stats(cchv_exec *exec, cchv_stats **ret_stats, cchv_error **err)
 {
 	cleanup_stats cchv_stats *stats = NULL;
@@ -407,7 +416,7 @@ CCHV_API int cchv_exec_get_stats(cchv_exec *exec, cchv_stats **ret_stats, cchv_e
 	if (r < 0)
 		return r;
 	streams = exec->exec->streams;
-	r = vm_check_owner(exec->vm, "exec_get_stats", err);
+	r = check_moves(exec->exec, err);
 	if (r == CCHV_OK) {
 		stats = stats_new();
 		r = stats ? CCHV_OK : CCHV_ERR_NOMEM;

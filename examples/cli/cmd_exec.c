@@ -18,7 +18,8 @@ const char exec_options_help[] = "\nOptions:\n"
 				 "  -w, --workdir DIR      working directory\n"
 				 "  -u, --user USER[:GROUP] user\n"
 				 "\nSIGINT, SIGTERM, SIGQUIT and SIGHUP of this command go to the process and what it\n"
-				 "started in its group, SIGUSR1 and SIGUSR2 to the process alone.\n";
+				 "started in its group, SIGUSR1 and SIGUSR2 to the process alone. What they\n"
+				 "write after this command's stdout or stderr has lost its reader gets them SIGPIPE.\n";
 
 struct exec_options {
 	int detach, interactive, tty;
@@ -104,7 +105,7 @@ static int run(struct client *c, struct exec_options *o)
 		struct session s = {
 			.vm = c->vm, .exec = exec, .tty = o->tty, .forward_signals = 1, .stdin_fd = -1,
 			/* What it has started ends with it, as at ^C in a shell. */
-			.whole_group = 1
+			.whole_group = 1, .breaks_pipe = 1
 		};
 
 		if (session_run(&s, &status) == SESSION_EXITED)

@@ -164,6 +164,35 @@ static void take_signals(struct session *s)
 	}
 }
 
+static uint64_t count_lost(const struct session *s)
+{
+	uint64_t out = 0, error_output = 0;
+	cchv_stats *stats = NULL;
+
+	/* Without the numbers nothing is known to be lost. */
+	if (cchv_exec_get_stats(s->exec, &stats, NULL) < 0)
+		return 0;
+	cchv_stats_find(stats, "stdout.lost_bytes", &out);
+	cchv_stats_find(stats, "stderr.lost_bytes", &error_output);
+	cchv_stats_free(stats);
+	return out + error_output;
+}
+
+/* Once: a process that wants to go on without a reader does. */
+static void break_pipe(struct session *s)
+{
+	cchv_error *err = NULL;
+	int r;
+
+	if (!s->breaks_pipe || count_lost(s) == 0)
+		return;
+	s->breaks_pipe = 0;
+	r = cchv_exec_signal(s->exec, SIGPIPE, CCHV_SIGNAL_GROUP, 5000, &err);
+	if (r < 0 && r != CCHV_ERR_NOT_FOUND)
+		warn("signal %d: %s", SIGPIPE, cchv_error_message(err));
+	cchv_error_free(err);
+}
+
 /* Pass keys on until the detach keys come. 1: detach; 0: go on. *held: a ctrl-p waits for its successor. */
 static int pass_keys(struct session *s, int *held, int *open)
 {
@@ -255,6 +284,7 @@ enum session_result session_run(struct session *s, int *ret_status)
 		/* Nobody here wants the events, but the descriptor stays readable while they wait. */
 		while (cchv_vm_next_event(s->vm, &event) > 0)
 			cchv_event_free(event);
+		break_pipe(s);
 	}
 	return result;
 }

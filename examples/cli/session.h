@@ -16,6 +16,7 @@ struct session {
 	int whole_group;     /* to its group, but for SIGUSR1 and SIGUSR2, which mean what the process says */
 	int detachable;      /* ctrl-p ctrl-q leaves; stdin is then pumped here */
 	int stdin_fd;        /* the stream's socket with detachable, else -1 */
+	int breaks_pipe;     /* its group gets SIGPIPE when output found no reader here, as a local writer would */
 	int leaves;          /* without a reader of its output the command is of no use: it ends as by SIGPIPE */
 };
 

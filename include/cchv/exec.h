@@ -498,9 +498,10 @@ int cchv_exec_wait(cchv_exec *exec, int timeout_ms, int *ret_exit_code, int *ret
  *             cchv_stats_free())
  * @err:       NULL, or receives the error (free it with cchv_error_free())
  *
- * What was moved by the owner; streams that were taken are absent.
+ * What this process moves: the owner knows of each process, a client of those that it has started with
+ * streams of its own. Streams that were taken are absent.
  *
- * Valid in: always, in the owner.
+ * Valid in: always.
  * Threads:  any.
  * Since:    0.1
  *

@@ -254,6 +254,24 @@ def killed_client_leaves_the_container_alone(t):
 
 
 @case(needs=("box",))
+def output_without_a_reader(t):
+    # cchv exec box yes | head -1
+    process = t.cchv.popen("exec", "box", "yes")
+    equal(process.stdout.readline(), b"y\n", "first line")
+    process.stdout.close()
+    equal(process.wait(60), 128 + signal.SIGPIPE, "it ends as on this machine")
+    # Who writes nothing more is not disturbed, and who does not mind goes on.
+    t.cchv("exec", "box", "rm", "-f", "/tmp/closed", code=0)
+    wait = "until [ -e /tmp/closed ]; do sleep 0.1; done"
+    for script, code in (f"echo first; {wait}; exit 7", 7), (f"trap '' PIPE; echo first; {wait}; echo second; exit 8", 8):
+        process = t.cchv.popen("exec", "box", "sh", "-c", script)
+        equal(process.stdout.readline(), b"first\n", "first line")
+        process.stdout.close()
+        t.cchv("exec", "box", "touch", "/tmp/closed", code=0)
+        equal(process.wait(60), code, script)
+
+
+@case(needs=("box",))
 def detached_exec(t):
     # It ends only when the next exec, after this one has returned, lets it.
     t.cchv("exec", "-d", "box", "sh", "-c", "until [ -e /tmp/go ]; do sleep 0.1; done; touch /tmp/detached", code=0)
