@@ -259,6 +259,11 @@ static void blame_template(cchv_vm *vm, int r, const char *text)
 	if (reason ? reason == CCHV_STOP_GUEST_RESET || reason == CCHV_STOP_GUEST_PANIC || reason == CCHV_STOP_VMM_FAULT
 	           : r == CCHV_ERR_VMM || r == CCHV_ERR_PROTOCOL)
 		template_condemn(vm, text ? text : cchv_err_text(r));
+	else
+		return;
+	/* For the caller, who may make it anew: it will start cold. Without memory it does so, and nobody knows why. */
+	if (!vm->why_cold)
+		vm->why_cold = mem_printf("its template does not work: %s", text ? text : cchv_err_text(r));
 }
 
 /* A failed boot: the VMM has lost devices of its config by now. End it, and say why if it is known better. */

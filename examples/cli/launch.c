@@ -223,7 +223,15 @@ static int container_config(cchv_ctx *ctx, const struct record *record, const st
 	return status;
 }
 
-static int create_and_boot(struct launch *l, cchv_vm_config *vm_settings, cchv_container_config *settings)
+/* The boot failed through the fault of the template that the VM started from: the next attempt is cold. */
+static int template_was_bad(const struct launch *l)
+{
+	const char *why = NULL;
+
+	return cchv_vm_get_start(l->vm, &why) == CCHV_START_TEMPLATE && why;
+}
+
+static int create_and_boot(struct launch *l, cchv_vm_config *vm_settings, int start, cchv_container_config *settings)
 {
 	cchv_error *err = NULL;
 	int r;
@@ -235,6 +243,12 @@ static int create_and_boot(struct launch *l, cchv_vm_config *vm_settings, cchv_c
 		return fail_error(err, "container '%s'", l->record->name);
 	launch_note_time(l, "disks ready");
 	r = cchv_vm_boot(l->vm, BOOT_MS, &err);
+	if (r < 0 && start == CCHV_START_AUTO && template_was_bad(l)) {
+		warn("container '%s': %s; starting cold", l->record->name, cchv_error_message(err));
+		cchv_error_free(err);
+		launch_end(l);
+		return create_and_boot(l, vm_settings, CCHV_START_COLD, settings);
+	}
 	if (r < 0) {
 		/* What the guest found wrong with the container (a missing user, directory) is the user's
 		 * business. */
@@ -262,7 +276,7 @@ int launch_prepare(cchv_ctx *ctx, struct record *record, const struct run_option
 	if (status == 0)
 		status = container_config(ctx, record, o, image, &settings);
 	if (status == 0)
-		status = create_and_boot(&l, vm_settings, settings);
+		status = create_and_boot(&l, vm_settings, o->start, settings);
 	cchv_vm_config_free(vm_settings);
 	cchv_container_config_free(settings);
 	if (status)

@@ -433,6 +433,9 @@ const char *cchv_vm_get_id(cchv_vm *vm);
  * @ret_why_not_template: NULL, or receives one line on why a template was not used, valid until the
  *                        VM is freed; NULL where one was used, or where none was wanted
  *
+ * With CCHV_START_TEMPLATE as the result and a line in @ret_why_not_template, cchv_vm_boot() has failed through the
+ * template's fault, which has been removed: a VM of the same settings, made anew, starts cold.
+ *
  * Valid in: always.
  * Threads:  any.
  * Since:    0.1

@@ -346,6 +346,27 @@ def built_by_itself_after_a_cold_start(t):
             os.kill(pid, signal.SIGKILL)
 
 
+@case(needs=("tiny",), timeout=900, clean=True)
+def a_template_whose_guest_crashes(t):
+    """As from a memory that was written to after the snapshot: the start that finds out goes cold, the next does at once."""
+    build(t)  # or skip
+    state = t.dir("state")
+    own = t.cchv.with_dirs(state=state)
+    key = build(t, state)
+    ram = os.path.join(state, "templates", key, "ram")
+    size = os.path.getsize(ram)
+    os.chmod(ram, 0o600)
+    os.truncate(ram, 0)
+    os.truncate(ram, size)
+    run = ["run", "--rm", "--memory", "64m", "--cpus", "1", t.image_path("tiny"), "echo", "lives"]
+    first = own(*run, code=0, timeout=300)
+    equal(first.text, "lives\n", "output")
+    equal(first.error.count("starting cold"), 1, f"told once: {first.error}")
+    equal(own("template", "ls", "--format", "json", code=0).lines, [], "templates")
+    second = own(*run, code=0, timeout=300)
+    equal((second.text, second.error), ("lives\n", ""), "the next")
+
+
 @case(clean=True)
 def what_the_command_refuses(t):
     for words in (["--cold", "--template"], ["--template", "--cold"]):

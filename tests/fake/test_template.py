@@ -512,8 +512,12 @@ class Automatic(TemplateCase):
             self.create().boot(PATIENCE)
         self.assertEqual(self.context.list_templates(), [key], "what was killed says nothing of the template")
         self.plan({"api": {"vm.resume": {"status": 500, "body": '["no such register"]'}}})
+        vm = self.create()
+        self.assertEqual(vm.start, (Start.TEMPLATE, None))
         with self.refused(cchv.VmmError, "no such register"):
-            self.create().boot(PATIENCE)
+            vm.boot(PATIENCE)
+        self.assertEqual(vm.start[0], Start.TEMPLATE)
+        self.assertIn("no such register", vm.start[1])
         self.assertEqual(self.context.list_templates(), [])
         self.assertEqual(sum("is given up" in line for line in self.lines), 1)
         self.plan({})
