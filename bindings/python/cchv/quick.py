@@ -1,13 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """The shortest way: one call that runs a command in a VM of its own."""
-from .constants import VmState
+from .constants import Start, VmState
 from .containers import ContainerConfig
+from .errors import Error
 from .images import Image
 from .process import Popen, finish, pipes_for
 from .vm import Vm
 from .vm_config import VmConfig
 
 _VM_SETTINGS = ("memory", "vcpus", "disks", "nets", "fs")
+
+
+def _boot(machine, last):
+    """False: the template did not work that the VM was to start from. One that is made anew starts cold."""
+    try:
+        machine.boot()
+    except Error:
+        start, why = machine.start
+        if last or start != Start.TEMPLATE or why is None:
+            raise
+        return False
+    return True
 
 
 def run(image, args=None, *, input=None, capture_output=False, timeout=None, check=False, stdin=None, stdout=None,
@@ -22,21 +35,23 @@ def run(image, args=None, *, input=None, capture_output=False, timeout=None, che
     opened = None if isinstance(image, Image) else Image(image, context=context)
     config = VmConfig(**vm_settings) if vm is None else vm
     try:
-        with ContainerConfig("main", opened or image, args, **settings) as container_config, \
-                Vm(config, context=context) as machine, machine.create_container(container_config) as container:
-            try:
-                machine.boot()
-                popen = Popen.init(container, text=text, encoding=encoding, errors=errors, **streams)
-                with popen.exec:
-                    done = finish(popen, input, timeout, check)
-                machine.shutdown()
-                return done
-            finally:
-                # Nothing of it stays, however it ended.
-                if machine.state != VmState.STOPPED:
-                    machine.kill()
-                    machine.wait()
-                container.delete()
+        with ContainerConfig("main", opened or image, args, **settings) as container_config:
+            for attempt in (1, 2):
+                with Vm(config, context=context) as machine, machine.create_container(container_config) as container:
+                    try:
+                        if not _boot(machine, attempt == 2):
+                            continue
+                        popen = Popen.init(container, text=text, encoding=encoding, errors=errors, **streams)
+                        with popen.exec:
+                            done = finish(popen, input, timeout, check)
+                        machine.shutdown()
+                        return done
+                    finally:
+                        # Nothing of it stays, however it ended.
+                        if machine.state != VmState.STOPPED:
+                            machine.kill()
+                            machine.wait()
+                        container.delete()
     finally:
         if vm is None:
             config.close()

@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 import unittest
+from unittest import mock
 
 import cchv
 
@@ -232,6 +233,31 @@ class Quick(unittest.TestCase):
         with self.assertRaises(subprocess.TimeoutExpired):
             cchv.run("host", ["sleep", "1000"], timeout=0.2)
         self.assertEqual(count(), before + 2)
+
+    def test_a_template_that_does_not_work(self):
+        count = ctypes.CDLL(os.environ["CCHV_LIBRARY"]).fake_deleted_count
+        boot, before = cchv.Vm.boot, count()
+
+        def run(failures, start):
+            boots = []
+
+            def fail(vm, timeout=None):
+                boots.append(vm)
+                if len(boots) <= failures:
+                    raise cchv.VmmError(f"failure {len(boots)}")
+                boot(vm, timeout)
+            with mock.patch.object(cchv.Vm, "boot", fail), \
+                    mock.patch.object(cchv.Vm, "start", new_callable=mock.PropertyMock, return_value=start):
+                try:
+                    return cchv.run("host", ["echo", "x"], capture_output=True, text=True).stdout, len(boots)
+                except cchv.VmmError as error:
+                    return str(error), len(boots)
+        self.assertEqual(run(1, (cchv.Start.TEMPLATE, "why")), ("x\n", 2))
+        # Once is enough, and what is not the template's fault is not tried again.
+        self.assertEqual(run(2, (cchv.Start.TEMPLATE, "why")), ("failure 2", 2))
+        self.assertEqual(run(1, (cchv.Start.TEMPLATE, None)), ("failure 1", 1))
+        self.assertEqual(run(1, (cchv.Start.COLD, "why")), ("failure 1", 1))
+        self.assertEqual(count(), before + 6, "nothing of them stays")
 
     def test_missing_image(self):
         with self.assertRaises(cchv.NotFoundError):
