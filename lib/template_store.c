@@ -24,6 +24,8 @@
 #define LOOK_AGAIN_MS 50
 #define ROOM_MS 60000
 #define PAGE 4096U
+#define COUNTER ".starts"
+#define MOST_STARTS 1000
 #define TEMPLATE_AGE_NS (7 * 24 * 3600 * NS_PER_S)
 
 static char *store_path(const cchv_ctx *ctx, const char *name)
@@ -105,12 +107,34 @@ int template_open(cchv_ctx *ctx, const char *key, struct template **ret_template
 	return CCHV_OK;
 }
 
+/* Its counter, opened so; -1 and errno. */
+static int open_counter(const char *dir, int flags)
+{
+	cleanup_free char *path = mem_printf("%s" COUNTER, dir);
+
+	errno = ENOMEM;
+	return path ? open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600) : -1;
+}
+
 int template_is_old(const struct template *template)
 {
+	cleanup_close int fd = open_counter(template->dir, O_RDONLY);
 	uint64_t created = 0, now = clock_real_ns();
+	struct stat st;
 
+	if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size >= MOST_STARTS)
+		return 1;
 	json_get_u64(template->info, "created_ns", &created, NULL);
 	return created < now && now - created > TEMPLATE_AGE_NS;
+}
+
+void template_count_start(const struct template *template)
+{
+	/* Bytes that are appended need no lock. Where it cannot be counted, the template's age remains. */
+	cleanup_close int fd = open_counter(template->dir, O_WRONLY | O_APPEND);
+
+	if (fd >= 0)
+		fd_write_full(fd, "+", 1, clock_deadline(0));
 }
 
 int template_read_config(const char *dir, struct json **ret_config, cchv_error **err)
@@ -152,11 +176,13 @@ static int throw_away(cchv_ctx *ctx, const char *dir, const char *key, cchv_erro
 {
 	cleanup_free char *away = mem_printf("%s/templates/tmp/%s-%llx", ctx->state_dir, key,
 	                                     (unsigned long long)clock_mono_ns());
+	cleanup_free char *counter = mem_printf("%s" COUNTER, dir);
 
-	if (!away)
+	if (!away || !counter)
 		return err_nomem(err);
 	if (rename(dir, away) < 0)
 		return err_set(err, err_code_of_errno(errno), errno, "template '%s': remove", key);
+	unlink(counter);
 	return path_remove_tree(away, err);
 }
 
@@ -323,6 +349,7 @@ int template_publish(cchv_ctx *ctx, const char *dir, const char *key, struct jso
 	cleanup_free char *all = store_path(ctx, "");
 	cleanup_buf struct buf text = BUF_INIT(INFO_MAX);
 	cleanup_json struct json *owned = info;
+	cleanup_close int counter = -1;
 	int r;
 
 	if (!final || !path || !all || json_print(owned, 1, &text) < 0)
@@ -334,6 +361,9 @@ int template_publish(cchv_ctx *ctx, const char *dir, const char *key, struct jso
 		r = make_room(ctx, key, err);
 	if (r < 0)
 		return r;
+	counter = open_counter(final, O_WRONLY | O_CREAT | O_TRUNC);
+	if (counter < 0)
+		return err_set(err, err_code_of_errno(errno), errno, "template '%s': its counter", final);
 	if (rename(dir, final) < 0)
 		return err_set(err, err_code_of_errno(errno), errno, "template '%s'", final);
 	return path_fsync_dir(all, err);

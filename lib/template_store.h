@@ -3,7 +3,7 @@
  * Templates on disk: <state>/templates/<key>/ holds the guest's memory (ram), the VMM's snapshot (config.json,
  * state.json and whatever else it writes), and template.json, which is written last. A template is built in tmp/,
  * under the lock of all builders, and renamed when it is whole: what lies under its key was finished. From then on it
- * is only read.
+ * is only read. Beside it, <key>.starts has a byte for each VM that has started from it.
  */
 #ifndef LIB_TEMPLATE_STORE_H
 #define LIB_TEMPLATE_STORE_H
@@ -33,6 +33,8 @@ int template_open(cchv_ctx *ctx, const char *key, struct template **ret_template
 void template_free(struct template *template);
 /* It is still of use, and to be replaced: all VMs from it have their kernel at the same address. */
 int template_is_old(const struct template *template);
+/* A VM has started from it. */
+void template_count_start(const struct template *template);
 /* The VMM's config in a template's directory. */
 int template_read_config(const char *dir, struct json **ret_config, cchv_error **err);
 /* Keys, sorted. */

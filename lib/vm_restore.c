@@ -238,6 +238,8 @@ int vm_restore(cchv_vm *vm, const struct template *template, uint64_t deadline, 
 		json_set_string(body, "source_url", "file://" DIRECTORY);
 		r = vm_api(vm, "PUT", "vm.restore", body, API_BOOT_MS, deadline, NULL, err);
 	}
+	if (r == CCHV_OK)
+		template_count_start(template);
 	/* The VMM has it open now, and nobody else needs to find it. */
 	template_copy_drop(&copy);
 	return r;

@@ -8,7 +8,8 @@
  *
  * A VM from a template has randomness, clock, host name, machine id, boot id and network addresses of its own before
  * anything else runs in it. It shares the layout of the kernel's address space with all VMs of that template, which is
- * built anew when it is a week old and somebody asks for it, or by itself: where that matters, start cold.
+ * built anew when it is a week old, or 1000 VMs have started from it, and somebody asks for it, or by itself: where
+ * that matters, start cold.
  *
  * A template is named by its key, 64 hexadecimal digits. It lies in the state directory, is never written to after it
  * was built, and is of no use any more once one of its parts has changed: removing it is safe at any time, also while
@@ -26,7 +27,7 @@
 CCHV_BEGIN_DECLS
 
 /**
- * cchv_template_build() - make the template that fits a VM, if it is not there or a week old
+ * cchv_template_build() - make the template that fits a VM, if it is not there or has served its time
  * @ctx:        the context
  * @config:     NULL for a VM without wishes of its own, or the VM's settings
  * @timeout_ms: longest time to block in milliseconds; 0 looks once, -1 waits for ever

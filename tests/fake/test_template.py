@@ -493,6 +493,21 @@ class Automatic(TemplateCase):
         self.make_old(key, 8)
         self.assertEqual(self.build(), key)
         self.assertGreater(self.made(key), start)
+        # Or one of a thousand starts.
+        counter = os.path.join(self.templates, key + ".starts")
+        self.assertEqual(os.path.getsize(counter), 0)
+        self.create()
+        self.boot()
+        self.assertEqual(os.path.getsize(counter), 2)
+        before = self.made(key)
+        os.truncate(counter, 998)
+        self.assertEqual((self.create().start[0], self.build(), self.made(key)), (Start.TEMPLATE, key, before))
+        self.assertEqual((self.create().start[0], self.build()), (Start.TEMPLATE, key))
+        self.assertGreater(self.made(key), before)
+        self.assertEqual(os.path.getsize(counter), 0)
+        self.context.remove_template(key)
+        self.assertFalse(os.path.exists(counter))
+        self.build()
         # A VM that is just being started from the old one finds all of it.
         self.make_old(key, 8)
         with open(os.path.join(self.templates, key, "template.json")) as held:
