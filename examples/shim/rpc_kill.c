@@ -39,10 +39,14 @@ static int owns_the_vm(const struct process *process)
 
 static void kill_done(struct op *op)
 {
-	if (op->library_code == CCHV_ERR_NOT_FOUND || op->process->exited_ns) {
+	if (op->library_code == CCHV_ERR_NOT_FOUND) {
 		op->code = CODE_NOT_FOUND;
 		free(op->message);
 		op->message = need_copy("process already finished: not found");
+	} else if (op->process->exited_ns) {
+		/* It ran when the signal was sent and has ended by now, which is known sooner than the answer, or
+		   in place of one: the VM of an init that has ended goes with it. */
+		op->code = CODE_OK;
 	} else if (op->code && op->number == SIGKILL && owns_the_vm(op->process)) {
 		log_line(LOG_WARNING, "container '%s': %s; its VM is killed", op->task->id, op->message);
 		sandbox_kill(op->server->sandbox);

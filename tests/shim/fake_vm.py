@@ -25,7 +25,7 @@ class Process:
 
     def __init__(self, agent, params, words, streams, environment):
         self.agent, self.params, self.streams = agent, params, streams
-        self.input_end, self.received = None, 0
+        self.input_end, self.received, self.is_told = None, 0, False
         self.lock = threading.Condition()
         self.popen = subprocess.Popen(words, stdin=subprocess.PIPE if "stdin" in streams else subprocess.DEVNULL,
                                       stdout=subprocess.PIPE if "stdout" in streams else subprocess.DEVNULL,
@@ -211,6 +211,7 @@ class Agent(fake_vmm.Agent):
             time.sleep(0.05 if others and not self.plan.get("init_first") else 0)
         self.notify({"event": "exited", "container": params["container"], "exec": params["exec"], "pid": process.popen.pid,
                      "status": status, "time_ns": time.time_ns(), "bytes": dict(process.sent), "oom": False})
+        process.is_told = True
 
     def find(self, params):
         process = self.processes.get((params["container"], params["exec"]))
@@ -226,6 +227,9 @@ class Agent(fake_vmm.Agent):
         done = [t.signal(params["signal"], scope) for t in targets]
         if not any(done):
             raise OSError(3, "exec")
+        # The answer may be slower than the end that the signal brings.
+        while self.plan.get("signal_answers_last") and not all(t.is_told for t in targets):
+            time.sleep(0.01)
         return {}
 
     def on_exec_close_stdin(self, params):

@@ -56,6 +56,20 @@ class Life(shim.Case):
             self.assertEqual((task.status(), task.state().number("pid")), (STOPPED, task.pid))
             self.end(task)
 
+    def test_a_kill_that_is_answered_after_the_end(self):
+        """It is no kill of what had ended before: whoever asked for it is told that it was done."""
+        self.plan({"agent": {"signal_answers_last": True}})
+        task = self.running("late")
+        task.exec("x", ["sleep", "1000"])
+        task.start("x")
+        for exec_id in ("x", ""):
+            waiting = task.wait_later(exec_id)
+            task.kill(signal.SIGKILL, exec_id)
+            self.assertEqual(task.waited(waiting)[0], 137)
+            with self.refused(5, "process already finished"):
+                task.kill(signal.SIGKILL, exec_id)
+        self.end(task)
+
     def test_exit_codes(self):
         for code in (0, 1, 7, 255):
             task = self.running(f"e{code}", ["sh", "-c", f"exit {code}"])
