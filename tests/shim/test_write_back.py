@@ -131,6 +131,29 @@ class WriteBack(shim.Case):
         self.assertEqual(self.note(), "ahead")
         self.assertEqual((self.life(("new", b"4")), self.seen_at_its_end), (1, {"new": "4"}))
 
+    def test_a_full_disk(self):
+        """Too little room for what came: what was there stays as it was, and the next end finds room."""
+        disk, snapshot = os.path.join(self.directory, "disk"), os.path.join(self.directory, "snapshot")
+        with open(disk, "wb") as f:
+            f.truncate(24 << 20)
+        subprocess.run(["mkfs.ext4", "-q", "-m", "0", disk], check=True)
+        subprocess.run(["mount", "-o", "loop", disk, snapshot], check=True)
+        try:
+            for name in ("fs", "work"):
+                os.mkdir(os.path.join(snapshot, name))
+            scratch = {"io.cchv.scratch_mib": "64"}
+            self.life(("new", b"1"), annotations=scratch)
+            self.life(("new", b"2" * (30 << 20)), annotations=scratch)
+            self.assertEqual((self.seen_at_its_end, self.note()), ({"new": "1"}, "ahead"))
+            self.assertIn("what it wrote is on its scratch disk", self.log_text())
+            # What is sent fits, once, and so not twice: where it was unpacked to is not the truth.
+            self.life(("new", b"3" * (12 << 20)), annotations=scratch)
+            self.assertEqual(self.note(), "ahead")
+            self.assertEqual(self.life(("new", b"4"), annotations=scratch), 1)
+            self.assertEqual((self.seen_at_its_end, self.note()), ({"new": "4"}, "copied"))
+        finally:
+            subprocess.run(["umount", snapshot], check=True)
+
     def test_the_vm_is_killed(self):
         self.life(("new", b"1"))
         self.lives += 1
