@@ -202,7 +202,7 @@ class Annotations(shim.Case):
         with open(os.path.join(here, "kubernetes", "README.md"), encoding="utf-8") as f:
             self.assertEqual(set(re.findall(r"^\| `io\.cchv\.([a-z_]+)`", f.read(), re.M)), code)
         with open(os.path.join(here, "shim", "shim_config.c"), encoding="utf-8") as f:
-            keys = set(re.findall(r'\{ "([a-z_]+)", (?:TEXT|NUMBER|STYLE|LIST)', f.read()))
+            keys = set(re.findall(r'\{ "([a-z_]+)", (?:TEXT|NUMBER|FLAG|STYLE|LIST)', f.read()))
         with open(os.path.join(here, "kubernetes", "config.toml"), encoding="utf-8") as f:
             text = f.read()
         self.assertEqual(set(re.findall(r"^# ([a-z_]+) = ", text, re.M)), keys)
