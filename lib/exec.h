@@ -37,6 +37,7 @@ struct exec_stream {
 	struct attached *attached;
 	uint64_t expected;             /* bytes that the agent had sent when the process ended */
 	uint64_t moved, lost;          /* of a pump that is gone */
+	int lost_errno;
 };
 
 enum exec_phase {

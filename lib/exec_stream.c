@@ -32,6 +32,7 @@ static void close_output(struct exec_stream *stream)
 		return;
 	stream->moved = pump_out_received(stream->out);
 	stream->lost = pump_out_lost(stream->out);
+	stream->lost_errno = pump_out_lost_errno(stream->out);
 	pump_out_free(stream->out);
 	stream->out = NULL;
 	if (stream->log && log_file_lost(stream->log))
@@ -388,10 +389,14 @@ static int add_output(cchv_stats *stats, const struct exec_stream *stream)
 	int r = stats_add(stats, stream->out ? pump_out_received(stream->out) : stream->moved, "%s.bytes",
 	                  name);
 
-	if (r < 0)
-		return r;
-	return stats_add(stats, stream->out ? pump_out_lost(stream->out) : stream->lost, "%s.lost_bytes",
-	                 name);
+	if (r == CCHV_OK)
+		r = stats_add(stats, stream->out ? pump_out_lost(stream->out) : stream->lost, "%s.lost_bytes",
+		              name);
+	if (r == CCHV_OK)
+		r = stats_add(stats,
+		              (uint64_t)(stream->out ? pump_out_lost_errno(stream->out) : stream->lost_errno),
+		              "%s.lost_errno", name);
+	return r;
 }
 
 /* Whose streams they are moves them: the owner, or the client that started it. */

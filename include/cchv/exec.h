@@ -499,7 +499,9 @@ int cchv_exec_wait(cchv_exec *exec, int timeout_ms, int *ret_exit_code, int *ret
  * @err:       NULL, or receives the error (free it with cchv_error_free())
  *
  * What this process moves: the owner knows of each process, a client of those that it has started with
- * streams of its own. Streams that were taken are absent.
+ * streams of its own. Streams that were taken are absent. "stdout.lost_bytes" were discarded because the
+ * descriptor took no more, and "stdout.lost_errno" says why: EPIPE when its reader has left, or ENOSPC, EIO
+ * and the like; 0 as long as nothing was lost.
  *
  * Valid in: always.
  * Threads:  any.

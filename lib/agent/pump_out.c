@@ -26,6 +26,7 @@ struct pump_out {
 	struct loop_source *sink_source;
 	struct buf waiting;
 	uint64_t received, lost;
+	int lost_errno;      /* why the sink was given up; 0: it was not */
 	uint64_t stalled_since;
 	int at_end;          /* the guest has sent all */
 };
@@ -56,6 +57,7 @@ static void listen_to(struct pump_out *pump, int sink)
 	if (sink && !pump->sink_source &&
 	    loop_add(pump->loop, pump->sink.fd, EPOLLOUT, on_sink, pump, &pump->sink_source, NULL) < 0) {
 		/* It cannot be waited for, so it cannot be served. */
+		pump->lost_errno = EBADF;
 		pump->lost += pump->waiting.len;
 		buf_free(&pump->waiting);
 		close_sink(pump);
@@ -95,6 +97,7 @@ static size_t give(struct pump_out *pump, const uint8_t *data, size_t len)
 		if (n < 0 && errno == EAGAIN)
 			break;
 		if (n < 0) {
+			pump->lost_errno = errno;
 			close_sink(pump);
 			break;
 		}
@@ -112,6 +115,7 @@ static void keep(struct pump_out *pump, const uint8_t *data, size_t len)
 	if (buf_append(&pump->waiting, data, len) < 0) {
 		/* No memory for a chunk: this stream is lost rather than the process. */
 		pump->lost += len;
+		pump->lost_errno = ENOMEM;
 		close_sink(pump);
 	}
 }
@@ -279,6 +283,11 @@ uint64_t pump_out_received(const struct pump_out *pump)
 uint64_t pump_out_lost(const struct pump_out *pump)
 {
 	return pump->lost;
+}
+
+int pump_out_lost_errno(const struct pump_out *pump)
+{
+	return pump->lost_errno;
 }
 
 int pump_out_has_ended(const struct pump_out *pump)

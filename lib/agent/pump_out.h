@@ -40,6 +40,7 @@ void pump_out_free(struct pump_out *pump);        /* NULL is fine */
 int pump_out_drain(struct pump_out *pump);
 uint64_t pump_out_received(const struct pump_out *pump);
 uint64_t pump_out_lost(const struct pump_out *pump);        /* discarded since the sink's reader left */
+int pump_out_lost_errno(const struct pump_out *pump);       /* why (EPIPE: the reader left); 0: nothing is lost */
 int pump_out_has_ended(const struct pump_out *pump);        /* everything passed on, both sides closed */
 /* 1 when the first bytes of the stream, that many, are with the sink (or discarded), or the stream has ended. */
 int pump_out_has_passed(const struct pump_out *pump, uint64_t bytes);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exec_stub.h"
 
+#include <errno.h>
 #include <fcntl.h>
 
 static cchv_exec *exec;
@@ -135,6 +136,33 @@ TEST(one_log_for_two_streams_and_a_pipe_beside_it)
 	CHECK_INT(value, 4);
 	CHECK_INT(cchv_stats_find(stats, "stderr.lost_bytes", &value), 0);
 	CHECK_INT(value, 0);
+	CHECK_INT(cchv_stats_find(stats, "stderr.lost_errno", &value), 0);
+	CHECK_INT(value, 0);
+	cchv_stats_free(stats);
+	cchv_exec_free(exec);
+	stub_end();
+}
+
+TEST(what_a_full_disk_did_not_take_is_counted_with_the_reason)
+{
+	cchv_stdio_config *stdio = NULL;
+	cchv_stats *stats = NULL;
+	uint64_t value = 0;
+	int fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
+
+	stub_begin(say_both);
+	CHECK_INT(cchv_stdio_config_new(&stdio), 0);
+	CHECK_INT(cchv_stdio_config_set_fd(stdio, CCHV_STDOUT, fd), 0);
+	CHECK_INT(cchv_stdio_config_set_fd(stdio, CCHV_STDERR, fd), 0);
+	close(fd);
+	exec = stub_start(stdio);
+	cchv_stdio_config_free(stdio);
+	CHECK_INT(cchv_exec_wait(exec, 5000, NULL, NULL, NULL), 0);
+	CHECK_INT(cchv_exec_get_stats(exec, &stats, NULL), 0);
+	CHECK_INT(cchv_stats_find(stats, "stdout.lost_bytes", &value), 0);
+	CHECK_INT(value, 4);
+	CHECK_INT(cchv_stats_find(stats, "stderr.lost_errno", &value), 0);
+	CHECK_INT(value, ENOSPC);
 	cchv_stats_free(stats);
 	cchv_exec_free(exec);
 	stub_end();

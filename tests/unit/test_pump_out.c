@@ -218,6 +218,7 @@ static void lose_reader(int with_tee)
 	run_until(loop, &ended);
 	CHECK_INT(pump_out_received(pump), 1000000);
 	CHECK_INT(pump_out_lost(pump), 1000000);
+	CHECK_INT(pump_out_lost_errno(pump), EPIPE);
 	end();
 }
 
