@@ -18,6 +18,14 @@
 
 #define LOCK_BYTE (INT64_MAX - 1)
 
+static int in_use(int fd, const char *id, const char *path, int number, cchv_error **err)
+{
+	char holder[300];
+
+	disk_file_holder(fd, holder, sizeof(holder));
+	return err_set(err, CCHV_ERR_EXISTS, number, "device '%s': %s is in use%s", id, path, holder);
+}
+
 static int check_size(int fd, const char *id, const char *path, uint64_t unit, cchv_error **err)
 {
 	struct stat st;
@@ -56,7 +64,7 @@ static int claim(int *fd, const char *id, const char *path, cchv_error **err)
 	snprintf(again, sizeof(again), "/proc/self/fd/%d", *fd);
 	claimed = open(again, O_RDWR | O_EXCL | O_CLOEXEC | O_NONBLOCK);
 	if (claimed < 0 && errno == EBUSY)
-		return err_set(err, CCHV_ERR_EXISTS, EBUSY, "device '%s': %s is in use", id, path);
+		return in_use(*fd, id, path, EBUSY, err);
 	if (claimed < 0)
 		return err_set(err, err_code_of_errno(errno), errno, "device '%s': open %s", id, path);
 	fd_close(fd);
@@ -91,10 +99,10 @@ int disk_file_open(const char *id, const char *path, int readonly, uint64_t unit
 	if (r < 0)
 		return r;
 	if (is_locked_by_others(fd, readonly))
-		return err_set(err, CCHV_ERR_EXISTS, 0, "device '%s': %s is in use", id, path);
+		return in_use(fd, id, path, 0, err);
 	if (fcntl(fd, F_OFD_SETLK, &lock) < 0) {
 		if (errno == EAGAIN || errno == EACCES)
-			return err_set(err, CCHV_ERR_EXISTS, 0, "device '%s': %s is in use", id, path);
+			return in_use(fd, id, path, 0, err);
 		/* A file system without locks: the VMM will have its own trouble, or none. */
 		if (errno != ENOLCK && errno != ENOSYS && errno != EOPNOTSUPP)
 			return err_set(err, CCHV_ERR_SYSTEM, errno, "device '%s': lock %s", id, path);

@@ -65,5 +65,7 @@ int vm_net_resolve(cchv_vm *vm, const cchv_net_config *net, const char *id, char
 /* Exists, may be opened, has a size that is a multiple of unit; locked against other VMs. */
 int disk_file_open(const char *id, const char *path, int readonly, uint64_t unit, int *ret_lock_fd,
                    cchv_error **err);
+/* In disk_holder.c: " by VM 'x'" or the like for who else has the file open; "" when that is not known. */
+void disk_file_holder(int fd, char *text, size_t size);
 
 #endif

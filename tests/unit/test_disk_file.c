@@ -8,6 +8,7 @@
 #include <linux/loop.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static const char *file(const char *name, off_t size)
 {
@@ -73,8 +74,15 @@ TEST(a_strangers_lock_counts)
 	/* As a VMM takes it: over the bytes of the image. */
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 4096 };
 
+	cleanup_err cchv_error *err = NULL;
+	char holder[60];
+	int own = -1;
+
 	CHECK_INT(fcntl(fd, F_OFD_SETLK, &lock), 0);
 	CHECK_INT(try(path, 1, 512), CCHV_ERR_EXISTS);
+	CHECK_INT(disk_file_open("d", path, 0, 512, &own, &err), CCHV_ERR_EXISTS);
+	snprintf(holder, sizeof(holder), "is in use by process %d (", getpid());
+	CHECK_CONTAINS(cchv_error_message(err), holder);
 	CHECK_INT(try(path, 0, 512), CCHV_ERR_EXISTS);
 	close(fd);
 	CHECK_INT(try(path, 0, 512), CCHV_OK);
