@@ -220,23 +220,35 @@ void record_set(struct vm_record *record, const char *key, struct json *value)
 	json_set(record->json, key, value);
 }
 
+/* /proc/sys/kernel/random/boot_id has 36 characters. */
+#define BOOT_ID_SIZE 64
+
 struct json *record_process_json(pid_t pid)
 {
 	struct json *p = json_new_object();
+	char boot[BOOT_ID_SIZE];
 	uint64_t start = 0;
 
 	proc_start_time(pid, &start, NULL);
 	json_set_i64(p, "pid", pid);
 	json_set_u64(p, "start", start);
+	if (proc_boot_id(boot, sizeof(boot)) == 0)
+		json_set_string(p, "boot", boot);
 	return p;
 }
 
 int record_process(const struct json *process, pid_t *ret_pid)
 {
+	const char *recorded = NULL;
 	uint64_t pid = 0, start = 0;
+	char boot[BOOT_ID_SIZE];
 
 	if (json_get_u64(process, "pid", &pid, NULL) != 1 || json_get_u64(process, "start", &start, NULL) != 1 ||
 	    pid < 1 || pid > INT32_MAX)
+		return 0;
+	/* Numbers of another boot name nobody, whoever has them now. */
+	if (json_get_string(process, "boot", &recorded, NULL) == 1 && proc_boot_id(boot, sizeof(boot)) == 0 &&
+	    strcmp(recorded, boot) != 0)
 		return 0;
 	*ret_pid = (pid_t)pid;
 	return proc_is_alive((pid_t)pid, start);

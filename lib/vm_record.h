@@ -49,7 +49,7 @@ int record_is_orphan(struct vm_record *record);
 
 /* A member of an object in vm.json: make the object when missing. Failure shows at record_write(). */
 void record_set(struct vm_record *record, const char *key, struct json *value);
-/* {"pid","start"} of a living process; NULL when out of memory. */
+/* {"pid","start","boot"} of a living process; NULL when out of memory. */
 struct json *record_process_json(pid_t pid);
 /* Read one back: 1: the process lives; 0: it does not, or there is none. */
 int record_process(const struct json *process, pid_t *ret_pid);

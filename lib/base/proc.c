@@ -262,6 +262,17 @@ int proc_start_time(pid_t pid, uint64_t *ret_ticks, cchv_error **err)
 	return CCHV_OK;
 }
 
+int proc_boot_id(char *ret_id, size_t size)
+{
+	cleanup_close int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 || size == 0 ? -1 : read(fd, ret_id, size - 1);
+
+	if (n <= 0)
+		return -1;
+	ret_id[ret_id[n - 1] == '\n' ? n - 1 : n] = '\0';
+	return 0;
+}
+
 int proc_is_alive(pid_t pid, uint64_t start_ticks)
 {
 	uint64_t ticks;

@@ -62,9 +62,11 @@ int proc_pidfd_open(pid_t pid);                         /* -1 and errno */
 int proc_pidfd_signal(int pidfd, int signal_number);    /* -1 and errno */
 /* A pidfd of a child (of one, where there are several) of a process; -1: it has none. */
 int proc_open_child(pid_t parent);
-/* Field 22 of /proc/PID/stat, in clock ticks since boot: pid and start time name a process for ever. */
+/* Field 22 of /proc/PID/stat, in clock ticks since boot: with the pid it names a process while this boot lasts. */
 int proc_start_time(pid_t pid, uint64_t *ret_ticks, cchv_error **err);
 /* 1: the process of that pid and start time lives (a zombie does not); 0: it does not. */
 int proc_is_alive(pid_t pid, uint64_t start_ticks);
+/* Which boot this is, as text; -1: unknown. */
+int proc_boot_id(char *ret_id, size_t size);
 
 #endif

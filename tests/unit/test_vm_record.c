@@ -17,6 +17,7 @@ static cchv_ctx *new_ctx(void)
 
 TEST(an_owner_and_a_reader)
 {
+	struct json *old;
 	cchv_ctx *ctx = new_ctx();
 	struct vm_record *owner = NULL, *other = NULL, *client = NULL;
 	char *text = NULL;
@@ -36,6 +37,12 @@ TEST(an_owner_and_a_reader)
 	CHECK_INT(record_process(json_get(client->json, "vmm"), &pid), 1);
 	CHECK_INT(pid, getpid());
 	CHECK_INT(record_process(json_get(client->json, "none"), &pid), 0);
+	/* The same numbers in another boot of the machine are somebody else. */
+	old = record_process_json(getpid());
+	CHECK_INT(record_process(old, &pid), 1);
+	json_set_string(old, "boot", "00000000-0000-4000-8000-000000000000");
+	CHECK_INT(record_process(old, &pid), 0);
+	json_free(old);
 	CHECK_INT(record_read_stop(client, &reason, &text), 0);
 	CHECK_INT(record_was_killed(owner), 0);
 	record_mark_killed(client);
