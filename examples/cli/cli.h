@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cchv, the command: what its files share. It stands on <cchv/cchv.h> alone. Commands return the exit code of
- * the program: 0, 1 for "not all done", 2 for wrong usage, and for run, start and exec what Docker's users
- * expect: the process's own, 128 + signal, 125 our failure, 126 not executable, 127 not found.
+ * the program, as Docker's users expect it: for run, create, start, exec and attach the process's own, 128 +
+ * signal, 125 our failure, 126 not executable, 127 not found; for the others 0, 1 for "not all done", and 125
+ * for wrong usage. help.c says it to the user.
  */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
@@ -12,7 +13,6 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define EXIT_USAGE          2
 #define EXIT_OURS           125
 #define EXIT_NOT_EXECUTABLE 126
 #define EXIT_NOT_FOUND      127
@@ -41,6 +41,8 @@ int fail_error(cchv_error *error, const char *format, ...)
 	__attribute__((format(printf, 2, 3))); /* frees error */
 void warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int usage_error(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* For a command that takes no options: 0, or EXIT_OURS after an error line. "-" alone is none. */
+int refuse_options(int argc, char **argv);
 /* A context as the global options say; exits with 125 when there is none. */
 cchv_ctx *open_context(void);
 

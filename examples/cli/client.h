@@ -23,4 +23,7 @@ int client_wait_gone(cchv_ctx *ctx, const char *id, int timeout_ms);
 int client_for_each(int argc, char **argv, int first, int (*fn)(cchv_ctx *ctx, const char *name, void *data),
 		    void *data);
 
+/* cmd_attach.c: show a running container's output, until its end: its exit code. */
+int attach_to(cchv_ctx *ctx, const char *name, int with_stdin);
+
 #endif

@@ -54,9 +54,19 @@ static int attach(struct client *c, int with_stdin)
 	return status;
 }
 
-int cmd_attach(int argc, char **argv)
+int attach_to(cchv_ctx *ctx, const char *name, int with_stdin)
 {
 	struct client c = { 0 };
+	int r = client_open(ctx, name, &c);
+
+	if (r == 0)
+		r = attach(&c, with_stdin);
+	client_close(&c);
+	return r;
+}
+
+int cmd_attach(int argc, char **argv)
+{
 	int first = 1, with_stdin = 1, r;
 	cchv_ctx *ctx;
 
@@ -67,10 +77,7 @@ int cmd_attach(int argc, char **argv)
 	if (argc - first != 1 || argv[first][0] == '-')
 		return usage_error("attach", "exactly one container is needed");
 	ctx = open_context();
-	r = client_open(ctx, argv[first], &c);
-	if (r == 0)
-		r = attach(&c, with_stdin);
-	client_close(&c);
+	r = attach_to(ctx, argv[first], with_stdin);
 	cchv_ctx_free(ctx);
 	return r;
 }

@@ -286,8 +286,10 @@ int cmd_cp(int argc, char **argv)
 	struct client c = { 0 };
 	char *from_colon, *to_colon, *colon;
 	cchv_ctx *ctx;
-	int r;
+	int r = refuse_options(argc, argv);
 
+	if (r)
+		return r;
 	if (argc != 3)
 		return usage_error("cp", "two paths are needed");
 	from_colon = container_colon(argv[1]);

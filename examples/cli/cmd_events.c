@@ -221,7 +221,7 @@ int cmd_events(int argc, char **argv)
 
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
 		if (c != 'f' || (w->json = format_is_json("events", optarg)) < 0)
-			return EXIT_USAGE;
+			return EXIT_OURS;
 	w->wanted = argv + optind;
 	w->wanted_count = argc - optind;
 	w->ctx = open_context();

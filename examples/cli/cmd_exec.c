@@ -72,7 +72,7 @@ static int parse(int argc, char **argv, struct exec_options *o)
 		optind++;
 	}
 	if (argc - optind < 2)
-		return usage_error("exec", "no container or no command given") ? EXIT_OURS : 0;
+		return usage_error("exec", "no container or no command given");
 	for (int i = optind + 1; i < argc && r == CCHV_OK; i++)
 		r = cchv_exec_config_add_arg(o->config, argv[i]);
 	return r < 0 ? fail("command: %s", cchv_err_text(r)) : 0;
@@ -90,6 +90,7 @@ static int run(struct client *c, struct exec_options *o)
 	if (o->tty && cchv_exec_config_set_tty(o->config, rows, cols) < 0)
 		return fail("terminal of %u rows and %u columns: refused", rows, cols);
 	if (!o->detach) {
+		session_check_terminal(o->tty, o->interactive);
 		status = session_begin(o->tty, o->interactive);
 		stdio = status == 0 ? session_stdio(o->tty, o->interactive) : NULL;
 		if (!stdio)

@@ -112,7 +112,7 @@ static int image_ls(int argc, char **argv)
 		else
 			json = usage_error("image", "ls: unknown argument '%s'", argv[i]) ? -1 : 0;
 		if (json < 0)
-			return EXIT_USAGE;
+			return EXIT_OURS;
 	}
 	ctx = open_context();
 	if (cchv_image_list(ctx, &names, &err) < 0) {

@@ -151,8 +151,10 @@ int cmd_inspect(int argc, char **argv)
 	struct records all;
 	cchv_ctx *ctx;
 	yajl_gen g;
-	int r;
+	int r = refuse_options(argc, argv);
 
+	if (r)
+		return r;
 	if (argc < 2)
 		return usage_error("inspect", "nothing given to inspect");
 	ctx = open_context();

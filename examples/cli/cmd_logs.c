@@ -117,23 +117,54 @@ static int ended(const char *directory)
 	return r;
 }
 
+/* The VM, so that its end is heard of when its owner is no more and writes nothing down. */
+struct vm_watch {
+	cchv_ctx *ctx;
+	const char *id;
+	cchv_vm *vm; /* NULL: it does not run */
+	int stopped; /* it ran: its end is recorded by its owner, or by us, soon */
+};
+
+static void watch_vm(struct vm_watch *w)
+{
+	cchv_event *event;
+
+	if (!w->vm && !w->stopped && cchv_vm_open(w->ctx, w->id, &w->vm, NULL) < 0)
+		return;
+	if (w->vm) {
+		cchv_vm_dispatch(w->vm, NULL);
+		while (cchv_vm_next_event(w->vm, &event) > 0) {
+			w->stopped |= cchv_event_get_type(event) == CCHV_EVENT_STOPPED;
+			cchv_event_free(event);
+		}
+	}
+	if (!w->stopped)
+		return;
+	cchv_vm_free(w->vm);
+	w->vm = NULL;
+	/* What a dead owner has left is recorded by whoever comes next. */
+	cchv_ctx_prune(w->ctx, NULL, NULL);
+}
+
 /* Wait for something in the directory. 0 when nobody reads our output any more, as behind "| grep -m 1": it
  * would only be noticed at the next line, which may never come. */
-static int wait_for_change(int fd)
+static int wait_for_change(int fd, const struct vm_watch *w)
 {
 	char events[8192];
-	struct pollfd p[3] = { { .fd = fd, .events = POLLIN }, { .fd = 1 }, { .fd = 2 } };
+	struct pollfd p[4] = { { .fd = fd, .events = POLLIN }, { .fd = 1 }, { .fd = 2 },
+			       { .fd = w->vm ? cchv_vm_get_fd(w->vm) : -1, .events = POLLIN } };
 
-	if (poll(p, 3, -1) < 0)
+	if (poll(p, 4, w->stopped ? 1000 : -1) < 0)
 		return errno == EINTR;
 	while (read(fd, events, sizeof(events)) > 0)
 		;
 	return !((p[1].revents | p[2].revents) & (POLLERR | POLLHUP));
 }
 
-static int follow(const char *directory, struct log *logs)
+static int follow(cchv_ctx *ctx, const char *id, const char *directory, struct log *logs)
 {
 	int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK), last = 0;
+	struct vm_watch w = { .ctx = ctx, .id = id };
 
 	if (fd < 0 ||
 	    inotify_add_watch(fd, directory,
@@ -145,12 +176,14 @@ static int follow(const char *directory, struct log *logs)
 	while (!last) {
 		/* The end is looked for before the last reading, so that nothing written before it is missed.
 		 */
+		watch_vm(&w);
 		last = ended(directory);
 		if (print_new(&logs[0]) < 0 || print_new(&logs[1]) < 0)
 			break;
-		if (!last && !wait_for_change(fd))
+		if (!last && !wait_for_change(fd, &w))
 			break;
 	}
+	cchv_vm_free(w.vm);
 	close(fd);
 	return 0;
 }
@@ -175,7 +208,7 @@ int cmd_logs(int argc, char **argv)
 			if (*end || !*optarg || lines < 0)
 				return usage_error("logs", "-n '%s': not a number of lines", optarg);
 		} else if (c != 'n') {
-			return EXIT_USAGE;
+			return EXIT_OURS;
 		}
 	}
 	if (argc - optind != 1)
@@ -189,7 +222,7 @@ int cmd_logs(int argc, char **argv)
 		if (print_old(&logs[0], lines) < 0 || print_old(&logs[1], lines) < 0)
 			r = errno == EPIPE ? 0 : fail("output: %m");
 		else if (following)
-			r = follow(directory, logs);
+			r = follow(ctx, record->id, directory, logs);
 		for (int i = 0; i < 2; i++) {
 			free(logs[i].path);
 			if (logs[i].fd >= 0)

@@ -136,7 +136,7 @@ int cmd_monitor(int argc, char **argv)
 	int r, signal_fd;
 
 	if (argc != 2)
-		return EXIT_USAGE;
+		return EXIT_OURS;
 	signal_fd = open_signals();
 	ctx = open_context();
 	log_to_file(ctx, argv[1]);

@@ -56,7 +56,7 @@ static char *shorten(const char *text, size_t max)
 	return strlen(text) <= max ? xprintf("\"%s\"", text) : xprintf("\"%.*s…\"", (int)max - 1, text);
 }
 
-static void print_table(const struct records *all, int show_all)
+static void print_table(const struct records *all, int show_all, int whole)
 {
 	static const char *const headings[] = { "CONTAINER ID", "IMAGE", "COMMAND", "CREATED",
 						"STATUS",       "NAMES", NULL };
@@ -69,7 +69,7 @@ static void print_table(const struct records *all, int show_all)
 			continue;
 		table_add(t, r->id);
 		table_add(t, r->image);
-		table_add_owned(t, shorten(r->command, 24));
+		table_add_owned(t, shorten(r->command, whole ? SIZE_MAX : 24));
 		table_add_owned(t, format_ago(r->created_ns));
 		table_add_owned(t, status_text(r));
 		table_add(t, r->name);
@@ -84,7 +84,7 @@ int cmd_ps(int argc, char **argv)
 						 { "no-trunc", no_argument, NULL, 'n' },
 						 { "format", required_argument, NULL, 'f' },
 						 { NULL, 0, NULL, 0 } };
-	int c, show_all = 0, quiet = 0, json = 0, r;
+	int c, show_all = 0, quiet = 0, whole = 0, json = 0, r;
 	struct records all;
 	cchv_ctx *ctx;
 
@@ -95,10 +95,12 @@ int cmd_ps(int argc, char **argv)
 			quiet = 1;
 		else if (c == 'f')
 			json = format_is_json("ps", optarg);
-		else if (c != 'n')
-			return EXIT_USAGE;
+		else if (c == 'n')
+			whole = 1;
+		else
+			return EXIT_OURS;
 		if (json < 0)
-			return EXIT_USAGE;
+			return EXIT_OURS;
 	}
 	ctx = open_context();
 	r = record_list(ctx, &all);
@@ -113,7 +115,7 @@ int cmd_ps(int argc, char **argv)
 			print_json(record);
 	}
 	if (!quiet && !json)
-		print_table(&all, show_all);
+		print_table(&all, show_all, whole);
 	records_free(&all);
 	cchv_ctx_free(ctx);
 	return r ? 1 : 0;

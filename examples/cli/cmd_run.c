@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client.h"
 #include "commands.h"
 #include "owner.h"
 #include "session.h"
@@ -80,8 +81,8 @@ int cmd_run(int argc, char **argv)
 	r = run_options_parse(argc, argv, &o);
 	if (r)
 		return r;
-	if (o.tty && o.interactive && !o.detach && !isatty(STDIN_FILENO))
-		warn("stdin is not a terminal, though -t is given: the output is a terminal's all the same");
+	if (!o.detach)
+		session_check_terminal(o.tty, o.interactive);
 	ctx = open_context();
 	r = make_record(ctx, &o, 1, &image, &record);
 	if (r == 0 && o.detach) {
@@ -151,6 +152,9 @@ static int start_one(cchv_ctx *ctx, const char *name, int attach, int interactiv
 		return r;
 	if (record->status == STATUS_RUNNING || record->status == STATUS_PAUSED) {
 		record_free(record);
+		if (attach)
+			return attach_to(ctx, name, interactive);
+		puts(name);
 		return 0; /* as Docker: it runs, which is what was asked for */
 	}
 	if (attach) {

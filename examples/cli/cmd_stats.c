@@ -199,7 +199,7 @@ int cmd_stats(int argc, char **argv)
 		if (c == 'n')
 			stream = 0;
 		else if (c != 'f' || (json = format_is_json("stats", optarg)) < 0)
-			return EXIT_USAGE;
+			return EXIT_OURS;
 	}
 	ctx = open_context();
 	r = open_samples(ctx, argc, argv, optind, &samples, &count);

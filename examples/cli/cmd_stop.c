@@ -85,9 +85,9 @@ int cmd_stop(int argc, char **argv)
 	struct stop_options o = { .timeout_ms = 10000 };
 	int c;
 
-	while ((c = getopt_long(argc, argv, "+t:", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "t:", options, NULL)) != -1) {
 		if (c != 't')
-			return EXIT_USAGE;
+			return EXIT_OURS;
 		if (strcmp(optarg, "-1") == 0)
 			o.timeout_ms = -1;
 		else if (parse_seconds(optarg, &o.timeout_ms) < 0)
@@ -117,9 +117,9 @@ int cmd_kill(int argc, char **argv)
 						 { NULL, 0, NULL, 0 } };
 	int c, signal_number = SIGKILL;
 
-	while ((c = getopt_long(argc, argv, "+s:", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "s:", options, NULL)) != -1) {
 		if (c != 's')
-			return EXIT_USAGE;
+			return EXIT_OURS;
 		signal_number = parse_signal(optarg);
 		if (signal_number < 0)
 			return usage_error("kill", "-s '%s': no such signal", optarg);
@@ -194,8 +194,10 @@ static int wait_one(cchv_ctx *ctx, const char *name)
 int cmd_wait(int argc, char **argv)
 {
 	cchv_ctx *ctx;
-	int r = 0;
+	int r = refuse_options(argc, argv);
 
+	if (r)
+		return r;
 	if (argc < 2)
 		return usage_error("wait", "no container given");
 	ctx = open_context();
@@ -233,15 +235,15 @@ static int rm(cchv_ctx *ctx, const char *name, void *data)
 
 int cmd_rm(int argc, char **argv)
 {
-	int force = 0, first = 1;
+	static const struct option options[] = { { "force", no_argument, NULL, 'f' }, { NULL, 0, NULL, 0 } };
+	int c, force = 0;
 
-	if (argc > 1 && (strcmp(argv[1], "-f") == 0 || strcmp(argv[1], "--force") == 0)) {
+	while ((c = getopt_long(argc, argv, "f", options, NULL)) != -1) {
+		if (c != 'f')
+			return EXIT_OURS;
 		force = 1;
-		first = 2;
-	} else if (argc > 1 && argv[1][0] == '-') {
-		return usage_error("rm", "unknown option '%s'", argv[1]);
 	}
-	return client_for_each(argc, argv, first, rm, &force);
+	return client_for_each(argc, argv, optind, rm, &force);
 }
 
 static int freeze(cchv_ctx *ctx, const char *name, void *data)
@@ -262,14 +264,14 @@ static int freeze(cchv_ctx *ctx, const char *name, void *data)
 
 int cmd_pause(int argc, char **argv)
 {
-	int on = 1;
+	int on = 1, r = refuse_options(argc, argv);
 
-	return client_for_each(argc, argv, 1, freeze, &on);
+	return r ? r : client_for_each(argc, argv, 1, freeze, &on);
 }
 
 int cmd_unpause(int argc, char **argv)
 {
-	int on = 0;
+	int on = 0, r = refuse_options(argc, argv);
 
-	return client_for_each(argc, argv, 1, freeze, &on);
+	return r ? r : client_for_each(argc, argv, 1, freeze, &on);
 }

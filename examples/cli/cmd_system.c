@@ -75,7 +75,7 @@ int cmd_info(int argc, char **argv)
 	cchv_ctx *ctx;
 
 	if (json < 0)
-		return EXIT_USAGE;
+		return EXIT_OURS;
 	ctx = open_context();
 	if (cchv_ctx_probe(ctx, &findings, &err) < 0) {
 		r = fail_error(err, "info");
@@ -114,7 +114,7 @@ int cmd_version(int argc, char **argv)
 	yajl_gen g;
 
 	if (json < 0)
-		return EXIT_USAGE;
+		return EXIT_OURS;
 	if (!json) {
 		printf("cchv %d.%d.%d\nlibcchv %s\n", CCHV_VERSION_MAJOR, CCHV_VERSION_MINOR,
 		       CCHV_VERSION_PATCH, cchv_version());

@@ -105,7 +105,7 @@ static int template_ls(int argc, char **argv)
 		else
 			json = usage_error("template", "ls: unknown argument '%s'", argv[i]) ? -1 : 0;
 		if (json < 0)
-			return EXIT_USAGE;
+			return EXIT_OURS;
 	}
 	ctx = open_context();
 	if (cchv_template_list(ctx, &keys, &err) < 0) {

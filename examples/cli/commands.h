@@ -29,5 +29,8 @@ int cmd_wait(int argc, char **argv);
 
 extern const char run_options_help[];
 extern const char exec_options_help[];
+extern const char exit_codes_help[];
+/* help.c: of the commands whose files do not have it; NULL for those without options. */
+const char *command_options_help(const char *command);
 
 #endif

@@ -95,7 +95,15 @@ int usage_error(const char *command, const char *format, ...)
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
 		if (strcmp(commands[i].name, command) == 0 && commands[i].arguments)
 			fprintf(stderr, "usage: cchv %s %s\n", command, commands[i].arguments);
-	return EXIT_USAGE;
+	return EXIT_OURS;
+}
+
+int refuse_options(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++)
+		if (argv[i][0] == '-' && argv[i][1])
+			return usage_error(argv[0], "unknown option '%s'", argv[i]);
+	return 0;
 }
 
 cchv_ctx *open_context(void)
@@ -124,12 +132,15 @@ static void print_help(FILE *to)
 	      "  --runtime-dir DIR   sockets and locks (default /run/cchv, or the user's)\n"
 	      "  --vmm PROGRAM       the VMM, or 'auto'\n"
 	      "  --no-builder        build no templates in the background (see 'cchv template')\n"
-	      "  --debug             log everything\n"
-	      "  --log-level LEVEL   error, warning (default), info, debug\n\nCommands:\n",
+	      "  -D, --debug         log everything\n"
+	      "  --log-level LEVEL   error, warning (default), info, debug\n"
+	      "  -h, --help          this text\n"
+	      "  -v, --version       the version\n\nCommands:\n",
 	      to);
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
 		if (commands[i].arguments)
 			fprintf(to, "  %-9s %s\n", commands[i].name, commands[i].summary);
+	fputs(exit_codes_help, to);
 	fputs("\n'cchv COMMAND --help' shows a command's options.\n", to);
 }
 
@@ -173,7 +184,7 @@ static int parse_globals(int argc, char **argv)
 			break;
 		case 'h': print_help(stdout); exit(0);
 		case 'v': printf("cchv %s\n", cchv_version()); exit(0);
-		default: fputs("Try 'cchv --help'.\n", stderr); exit(EXIT_USAGE);
+		default: fputs("Try 'cchv --help'.\n", stderr); exit(EXIT_OURS);
 		}
 	}
 	return optind;
@@ -186,6 +197,9 @@ static int help_for(const struct command *command)
 		fputs(run_options_help, stdout);
 	else if (command->run == cmd_exec)
 		fputs(exec_options_help, stdout);
+	else if (command_options_help(command->name))
+		printf("\n%s:\n%s", command->run == cmd_image || command->run == cmd_template ? "Commands" : "Options",
+		       command_options_help(command->name));
 	return 0;
 }
 
@@ -207,7 +221,7 @@ int main(int argc, char **argv)
 	first = parse_globals(argc, argv);
 	if (first == argc) {
 		print_help(stderr);
-		return EXIT_USAGE;
+		return EXIT_OURS;
 	}
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
 		if (strcmp(commands[i].name, argv[first]) != 0)
@@ -223,5 +237,5 @@ int main(int argc, char **argv)
 	}
 	fail("no command '%s'", argv[first]);
 	fputs("Try 'cchv --help'.\n", stderr);
-	return EXIT_USAGE;
+	return EXIT_OURS;
 }

@@ -31,11 +31,13 @@ const char run_options_help[] =
 	"                            with size, an ext4 image is made where there is none\n"
 	"      --tmpfs DST[:OPTIONS] memory mounted at DST\n"
 	"      --scratch SIZE        size of the writable layer (default 10g, used as it fills)\n"
-	"      --net none            no network (the default)\n"
+	"      --net, --network none no network (the default)\n"
 	"      --net tap=NAME[,mac=MAC][,address=CIDR][,gateway=IP][,mtu=N]   an existing tap device\n"
 	"      --read-only           read-only root file system\n"
 	"      --stop-signal SIGNAL  what 'cchv stop' sends first\n"
 	"      --kernel FILE         boot another kernel\n"
+	"      --initramfs FILE      with another initramfs\n"
+	"      --cmdline WORDS       words for the kernel's command line\n"
 	"      --cold                boot the VM, whatever templates there are\n"
 	"      --template            start the VM from a template (see 'cchv template'), or fail\n"
 	"      --timing              show on stderr how long each step took\n";
@@ -355,7 +357,7 @@ static int set_flag(struct run_options *o, int c)
 static int set_start(struct run_options *o, int start, const char *name)
 {
 	if (o->start != CCHV_START_AUTO && o->start != start)
-		return usage_error("run", "--cold and --template exclude each other") ? EXIT_OURS : 0;
+		return usage_error("run", "--cold and --template exclude each other");
 	o->start = start;
 	note(o, name, NULL);
 	return 0;
@@ -421,7 +423,7 @@ int run_options_parse(int argc, char **argv, struct run_options *ret)
 	while (r == 0 && (c = getopt_long(argc, argv, "+dite:m:w:u:h:v:", options, NULL)) != -1)
 		r = c == '?' ? EXIT_OURS : apply(&o, c, optarg);
 	if (r == 0 && optind == argc)
-		r = usage_error(argv[0], "no image given") ? EXIT_OURS : 0;
+		r = usage_error(argv[0], "no image given");
 	if (r) {
 		run_options_free(&o);
 		return r;

@@ -73,6 +73,12 @@ int session_begin(int tty, int interactive)
 	return 0;
 }
 
+void session_check_terminal(int tty, int interactive)
+{
+	if (tty && interactive && !isatty(STDIN_FILENO))
+		warn("stdin is not a terminal, though -t is given: the output is a terminal's all the same");
+}
+
 void session_get_size(uint32_t *rows, uint32_t *cols)
 {
 	struct winsize size;
@@ -231,6 +237,41 @@ static int pass_keys(struct session *s, int *held, int *open)
 	return 0;
 }
 
+/* A reader that left wanted no more; anything else that kept output from being written is our failure. */
+static int tell_loss(cchv_stats *stats, const char *stream)
+{
+	char *name = xprintf("%s.lost_errno", stream);
+	uint64_t number = 0, bytes = 0;
+
+	cchv_stats_find(stats, name, &number);
+	free(name);
+	if (!number || number == EPIPE || number == ECONNRESET)
+		return 0;
+	name = xprintf("%s.lost_bytes", stream);
+	cchv_stats_find(stats, name, &bytes);
+	free(name);
+	return fail("%s: %llu bytes of output could not be written: %s", stream, (unsigned long long)bytes,
+		    strerror((int)number));
+}
+
+static int tell_losses(struct session *s)
+{
+	cchv_stats *stats = NULL;
+	cchv_error *err = NULL;
+	int r;
+
+	r = cchv_exec_get_stats(s->exec, &stats, &err);
+	cchv_error_free(err);
+	if (r == CCHV_ERR_NOT_OWNER)
+		return 0; /* attached to: its owner has all in the log */
+	if (r < 0)
+		return fail("whether all output was written is unknown: %s", cchv_err_text(r));
+	r = tell_loss(stats, "stdout");
+	r = tell_loss(stats, "stderr") ? EXIT_OURS : r;
+	cchv_stats_free(stats);
+	return r;
+}
+
 /* 1 when the process has ended: *ret_status and *ret_result are set. */
 static int look(struct session *s, int *ret_status, enum session_result *ret_result)
 {
@@ -248,6 +289,8 @@ static int look(struct session *s, int *ret_status, enum session_result *ret_res
 		*ret_result = SESSION_FAILED;
 	} else {
 		*ret_status = sig ? 128 + sig : code;
+		if (tell_losses(s) && *ret_status == 0)
+			*ret_status = EXIT_OURS;
 		*ret_result = SESSION_EXITED;
 	}
 	return 1;

@@ -23,12 +23,15 @@ struct session {
 /* Raw mode for stdin when it is a terminal, and block the signals that the loop reads. Before the start. */
 int session_begin(int tty, int interactive);
 void session_end(void);
+/* A warning where -i and -t are given and stdin is no terminal: the output is a terminal's all the same. */
+void session_check_terminal(int tty, int interactive);
 /* The size of the caller's terminal; 0 0 where there is none. */
 void session_get_size(uint32_t *rows, uint32_t *cols);
 
 enum session_result { SESSION_EXITED, SESSION_DETACHED, SESSION_FAILED };
 /*
- * Until the process has ended and its output is out. EXITED: *ret_status is what the shell sees. FAILED: an
+ * Until the process has ended and its output is out. EXITED: *ret_status is what the shell sees; output that could
+ * not be written (a full disk, not a reader that left) is told, and makes a 0 a 125. FAILED: an
  * error line was written, *ret_status is 125 (the VM or the agent is gone).
  */
 enum session_result session_run(struct session *session, int *ret_status);

@@ -5,12 +5,16 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import tarfile
+import time
 
+import isolate
 from driver import VMM
 from e2e import case, check, equal, holds, main, quick, wait_for
 from rootfs import write
+from terminal import Terminal
 from watcher import Watcher
 
 
@@ -24,10 +28,43 @@ def help_and_version(t):
     check("monitor" not in done.text, "a hidden command is shown")
     holds(t.cchv("version", code=0).text, "libcchv")
     equal(set(json.loads(t.cchv("version", "--format", "json", code=0).text)) >= {"cchv", "libcchv"}, True, "JSON")
-    for words in ((), ("nonsense",), ("--nonsense",), ("ps", "--nonsense"), ("rm",), ("inspect",), ("logs",), ("image",),
-                  ("ps", "--format", "xml")):
+    for code in ("127", "126", "125", "128 +"):
+        holds(done.text, code)
+
+
+@case(needs=("box",))
+def codes_of_failures(t):
+    """125 for words that are wrong, whatever the command; 1 where the words are right and it cannot be done, but for
+    commands that have a process's code to return: there 125 says that it is not the process's."""
+    verbs = ("run", "create", "start", "exec", "attach", "logs", "ps", "stop", "kill", "wait", "rm", "inspect", "stats",
+             "pause", "unpause", "cp", "events", "image", "template", "prune", "info", "version")
+    for words in ((), ("nonsense",), ("--nonsense",), ("--log-level", "loud", "ps"), *((verb, "--nonsense") for verb in verbs),
+                  *((verb,) for verb in ("run", "create", "start", "exec", "attach", "logs", "stop", "kill", "wait", "rm",
+                                         "inspect", "pause", "unpause", "cp", "image", "template")),
+                  ("exec", "box"), ("ps", "--format", "xml"), ("stats", "--format", "xml"), ("events", "--format", "xml"),
+                  ("image", "nonsense"), ("image", "import"), ("image", "pull"), ("image", "rm"),
+                  ("image", "ls", "--format", "xml"), ("template", "nonsense"), ("template", "rm"), ("prune", "x"),
+                  ("info", "x"), ("version", "x"), ("stop", "-t", "soon", "box"), ("kill", "-s", "NOPE", "box"),
+                  ("logs", "-n", "few", "box"), ("logs", "box", "box"), ("attach", "box", "box"), ("cp", "/a", "/b"),
+                  ("cp", "box:/a", "box:/b"), ("cp", "box:a", "/b"), ("start", "-a", "box", "box")):
         done = t.cchv(*words)
-        check(done.code in (2, 125) and done.err and not done.out, f"cchv {words}: {done!r}")
+        equal((done.code, done.out), (125, b""), f"cchv {words}: {done!r}")
+        check(done.err, f"cchv {words} says nothing")
+    for words in (("stop", "nosuch"), ("kill", "nosuch"), ("wait", "nosuch"), ("rm", "nosuch"), ("rm", "box"),
+                  ("inspect", "nosuch"), ("logs", "nosuch"), ("stats", "--no-stream", "nosuch"), ("pause", "nosuch"),
+                  ("unpause", "nosuch"), ("cp", "nosuch:/x", t.work), ("cp", "box:/nosuch", t.work),
+                  ("image", "rm", "nosuch"), ("image", "import", "dir:/no/such"), ("image", "import", "tar:/no/such"),
+                  ("image", "import", "oci:/no/such:v1"), ("image", "pull", "127.0.0.1:1/nosuch:1"),
+                  ("template", "rm", "nosuch")):
+        done = t.cchv(*words)
+        equal(done.code, 1, f"cchv {words}: {done!r}")
+        equal(len(done.error.splitlines()), 1, f"lines of error of cchv {words}: {done.error}")
+    for words in (("start", "nosuch"), ("exec", "nosuch", "true"), ("attach", "nosuch"), ("run", "/no/such/image"),
+                  ("create", "/no/such/image")):
+        done = t.cchv(*words)
+        equal((done.code, done.out), (125, b""), f"cchv {words}: {done!r}")
+        equal(len(done.error.splitlines()), 1, f"lines of error of cchv {words}: {done.error}")
+    equal(t.cchv("rm", "-f", "nosuch").code, 0, "rm -f of nothing, as Docker")
 
 
 @case()
@@ -89,6 +126,83 @@ def ps_and_inspect(t):
     done = t.cchv("inspect", "box", "nosuch")
     equal((done.code, len(json.loads(done.text))), (1, 1), "one that is there and one that is not")
     holds(done.error, "nosuch")
+
+
+@case(needs=("box",), timeout=120)
+def ps_hides_what_has_ended(t):
+    name = t.forget_at_end("ended")
+    t.cchv("create", "--name", name, "tiny", "sh", "-c", "exit 3", code=0)
+    t.cchv("start", "-a", name, code=3, timeout=90)
+    running, all_ = (t.cchv("ps", *words, code=0).lines for words in ((), ("-a",)))
+    equal((len(running), len(all_)), (2, 3), f"lines of ps and of ps -a: {running} {all_}")
+    equal(running[0].split()[:2] + running[0].split()[-1:], ["CONTAINER", "ID", "NAMES"], "headings")
+    check(running[1].endswith(" box") and " Up " in running[1], f"what runs: {running[1]}")
+    row = [line for line in all_ if line.endswith(" ended")]
+    check(len(row) == 1 and "Exited (3) " in row[0] and '"sh -c exit 3"' in row[0], f"what has ended: {all_}")
+    # Columns of a table begin below their headings.
+    for heading, part in (("IMAGE", "tiny"), ("COMMAND", '"sh -c'), ("STATUS", "Exited (3)"), ("NAMES", "ended")):
+        equal(row[0].index(part, all_[0].index(heading)), all_[0].index(heading), f"column {heading}: {all_}")
+    equal(t.cchv("ps", "-q", code=0).lines, [t.shared["box"]], "ps -q")
+
+
+@case(needs=("tiny",), timeout=150)
+def start_of_a_running_container(t):
+    """It runs, which is what was asked for; with -a its output is shown to its end, and its code is the command's."""
+    id = t.start("runs", "sh", "-c", "until [ -e /tmp/go ]; do echo tick; sleep 0.1; done; echo last; exit 6")
+    equal(t.cchv("start", "runs", code=0).out, b"runs\n", "start")
+    equal(t.cchv.inspect("runs")["Id"], id, "it is the same one")
+    process = t.cchv.popen("start", "-a", "runs")
+    equal(process.stdout.readline(), b"tick\n", "start -a of one that runs shows its output")
+    t.cchv.exec("runs", "touch", "/tmp/go")
+    equal((process.communicate(timeout=40)[0].splitlines()[-1], process.returncode), (b"last", 6), "start -a")
+
+
+@case(needs=("box",), timeout=60)
+def a_terminal_that_is_none(t):
+    """-it without a terminal: said in one line, and it works."""
+    done = t.cchv("exec", "-it", "box", "sh", "-c", "tty; read x; echo got $x", input=b"y\n", code=0)
+    holds(done.text, "/dev/pts/")
+    holds(done.text, "got y\r\n")
+    equal(len(done.error.splitlines()), 1, f"lines of warning: {done.error}")
+    holds(done.error, "not a terminal")
+    equal(t.cchv("exec", "-t", "box", "tty", code=0).err, b"", "without -i nobody asked for keys")
+
+
+@case(needs=("tiny",), timeout=150)
+def stats_as_they_come(t):
+    t.start("busy", "sh", "-c", "while :; do :; done")
+    process = t.cchv.popen("stats", "--format", "json", "busy")
+    samples = [json.loads(process.stdout.readline()) for _ in range(3)]
+    used = [s["container"]["cpu.usage_ns"] for s in samples]
+    check(used[0] < used[1] < used[2], f"CPU time of a busy container: {used}")
+    table = t.cchv.popen("stats", "busy")
+    seen = [table.stdout.readline() for _ in range(4)]
+    equal([b"MEM USAGE" in line for line in seen], [True, False, True, False], f"a table each second: {seen}")
+    terminal = Terminal(t.cchv.argv("stats", "busy"))
+    terminal.until(b"busy")
+    check(terminal.seen.startswith(b"\x1b[H\x1b[2J"), f"a screen: {terminal.seen[:60]!r}")
+    t.cchv("stop", "-t", "0", "busy", code=0, timeout=60)
+    for one in (process, table):
+        one.communicate(timeout=30)
+        equal(one.returncode, 0, "the end of the last container is the end of stats")
+    equal(terminal.end(30), 0, "on a terminal, too")
+
+
+@case(needs=("box",), timeout=60)
+def events_as_text(t):
+    process = t.cchv.popen("events", "box")
+    os.set_blocking(process.stdout.fileno(), False)
+    lines = []
+
+    def came():
+        t.cchv("exec", "box", "sh", "-c", "exit 7", code=7)
+        lines.extend(line.decode() for line in process.stdout.readlines())
+        return [line for line in lines if "exec_exited" in line]
+    line = wait_for(came, 30, "a line")[0]
+    process.terminate()
+    process.communicate(timeout=20)
+    stamp = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z"
+    check(re.fullmatch(rf"{stamp} exec_exited {t.shared['box']} exec=\S+ exit_code=7\n", line), f"a line: {line!r}")
 
 
 @case(needs=("tiny",), timeout=150)
@@ -231,6 +345,63 @@ def a_fresh_state_directory_is_made_once(t):
         out, err = process.communicate(timeout=90)
         equal(process.returncode, 0, f"import: {err!r}")
     equal(len([n for n in os.listdir(base + "/s/t/ate/images") if n.endswith(".erofs")]), 1, "images")
+
+
+@case(clean=True, timeout=quick(120, 600))
+def twenty_creates_at_once_and_one_killed(t):
+    """Of one directory that is no image yet, in a fresh state directory: it is made into one once, or once more when
+    the maker is the one that was killed."""
+    for killed_after in quick([0.15], [0.05 * i for i in range(20)]):
+        base = t.dir("fresh")
+        fresh = t.cchv.with_dirs(state=base + "/state", run=base + "/run")
+        tools, calls = t.dir("path"), t.file("calls")
+        write(tools, "mkfs.erofs", f'#!/bin/sh\necho x >> {calls}\nexec {shutil.which("mkfs.erofs")} "$@"\n', mode=0o755)
+        env = {**os.environ, "PATH": tools + ":" + os.environ["PATH"]}
+        processes = [fresh.popen("create", "--name", f"n{i}", t.tiny_root(), "true", env=env) for i in range(20)]
+        victim = processes.pop(7)
+        time.sleep(killed_after)
+        victim.kill()
+        victim.communicate()
+        for process in processes:
+            out, err = process.communicate(timeout=90)
+            equal((process.returncode, len(out.strip())), (0, 12), f"create: {err!r}")
+        with open(calls, encoding="ascii") as file:
+            made = len(file.readlines())
+        check(made in (1, 2), f"the image was made {made} times")
+        fresh("prune", code=0)
+        equal(len([n for n in os.listdir(f"{fresh.state}/images") if n.endswith(".erofs")]), 1, "images")
+        equal(os.listdir(f"{fresh.state}/images/tmp"), [], "half images")
+        names = sorted(c["Names"] for c in fresh.ps())
+        equal([n for n in names if n != "n7"], sorted(f"n{i}" for i in range(20) if i != 7), "containers")
+        fresh("rm", *names, code=0)
+
+
+@case(needs=("tiny",), timeout=120)
+def directories_that_cannot_be_written(t):
+    """A state or runtime directory that is read-only, or none at all: one line that names it, and 125 or 1."""
+    image = t.image_path("tiny")
+    where = t.dir("readonly")
+    isolate.mount("tmpfs", where, "tmpfs", 0, "size=1m")
+    isolate.mount("none", where, None, isolate.MS_REMOUNT | isolate.MS_RDONLY)
+    plain = t.file("plain", b"x")
+    try:
+        for place, part in ((where + "/d", where), (plain + "/d", plain)):
+            for kind in ("state", "run"):
+                other = t.cchv.with_dirs(**{kind: place})
+                for words, code in ((("run", "--rm", image, "true"), 125),
+                                    *(((("create", image, "true"), 125),
+                                       (("image", "import", "dir:" + t.tiny_root(), "--name", "x"), 1))
+                                      if kind == "state" else ())):
+                    done = other(*words)
+                    equal((done.code, done.out), (code, b""), f"{kind} directory {place}: {done!r}")
+                    equal(len(done.error.splitlines()), 1, f"lines of error: {done!r}")
+                    holds(done.error, part)
+                for words in (("ps", "-a"), ("image", "ls"), ("prune",), ("info",)):
+                    done = other(*words)
+                    check(done.code in (0, 1), f"{kind} directory {place}: {done!r}")
+                    check(len(done.error.splitlines()) == done.code, f"lines of error: {done!r}")
+    finally:
+        isolate.umount(where)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import signal
 import subprocess
 
 import isolate
+from api import load, running
 from driver import alive
 from e2e import Skip, case, check, equal, holds, main, quick, wait_for
 
@@ -109,6 +110,7 @@ def a_disk_in_use(t):
         done = t.cchv("run", "--rm", "--disk", f"{source}:/d" + (":ro" if ro else ""), "tiny", "true", timeout=60)
         equal(done.code, 125, f"a second user by {path}: {done!r}")
         holds(done.error, os.path.basename(source))
+        holds(done.error, f"is in use by VM '{id}'")
     equal(t.cchv.exec("first", "touch", "/d/x").code, 0, "the first one goes on")
     os.kill(t.cchv.vmm(id), signal.SIGKILL)
     t.cchv("wait", "first")
@@ -280,7 +282,7 @@ def block_device_as_disk(t):
         done = t.cchv("run", "--rm", "--disk", f"{loop}:/d", "tiny", "true", timeout=60)
         isolate.umount(where)
         equal(done.code, 125, f"a device that the host has mounted: {done!r}")
-        holds(done.error, f"{loop} is in use")
+        holds(done.error, f"{loop} is in use: it is mounted at {where}")
         t.start("block", "sleep", "1000", options=("--disk", f"{loop}:/d"))
         check(subprocess.run(["mount", loop, where], capture_output=True).returncode != 0, "the host mounts a VM's disk")
         t.cchv("stop", "-t", "1", "block", code=0, timeout=60)
@@ -288,6 +290,44 @@ def block_device_as_disk(t):
     finally:
         subprocess.run(["losetup", "-d", loop], check=True)
     equal(fsck(disk).returncode, 0, "fsck")
+
+
+@case(needs=("tiny",), timeout=200, clean=True)
+def a_raw_disk_from_its_first_sector(t):
+    """A blank disk is the guest's to write to, sector 0 and all: its format is stated and never guessed."""
+    path = t.sparse("raw", 64 << 20)
+    sector = os.urandom(512)
+    with running(t) as (cchv, vm, _, _):
+        image = cchv.Image("tiny", context=load(t)[1])
+        with cchv.ContainerConfig("x", image) as config:
+            spec = config.spec
+        spec["linux"]["resources"]["devices"] = [{"allow": True, "access": "rwm"}]
+        spec["process"]["args"] = ["sleep", "1000"]
+        box = vm.create_container(cchv.ContainerConfig("raw", image, spec=spec, upper=cchv.Upper.TMPFS), 60)
+        init = box.start(timeout=30)
+
+        def sh(script, **keys):
+            done = box.run(["sh", "-c", script], capture_output=True, timeout=60, **keys)
+            equal(done.exit_code, 0, f"{script}: {done.stdout} {done.stderr}")
+            return done.stdout
+        for round in range(2):
+            before = sh("ls /sys/block").split()
+            vm.attach_disk(cchv.Disk(path, id=f"raw{round}"), timeout=30)
+            name = [n for n in sh("ls /sys/block").split() if n not in before][0].decode()
+            sh(f"mknod /dev/raw{round} b $(tr : ' ' < /sys/block/{name}/dev)")
+            if round == 0:
+                sh("mke2fs /dev/raw0 >/dev/null && sync")
+                sh("dd of=/dev/raw0 bs=512 count=1 conv=notrunc,fsync 2>/dev/null", input=sector)
+                with open("/proc/self/mountinfo", encoding="utf-8") as file:
+                    check(path not in file.read(), "the host mounts it")
+            equal(sh(f"head -c 512 /dev/raw{round}"), sector, f"sector 0, round {round}")
+            vm.detach(f"raw{round}", timeout=30)
+        init.signal(9)
+        init.wait(20)
+        box.delete(timeout=60)
+    with open(path, "rb") as file:
+        equal(file.read(512), sector, "sector 0 on the host")
+    equal(fsck(path).returncode, 0, "the file system behind it")
 
 
 @case(needs=("tiny",), timeout=240, clean=True)

@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images: names, links, attributes, holes, layers and whiteouts arrive in the guest as they were; tools that lie do not."""
 import contextlib
+import hashlib
 import json
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -14,6 +16,7 @@ from driver import pids
 from e2e import Skip, case, check, equal, holds, main, quick, wait_for
 from layers import base_layer, layer, oci_layout
 from rootfs import device, write
+from terminal import Terminal
 
 
 def in_guest(t, image, *command, options=(), code=0, timeout=90):
@@ -204,7 +207,17 @@ def registry(t):
         wait_for(lambda: subprocess.run(push, capture_output=True).returncode == 0, 30, "push to the registry")
         t.cchv("image", "pull", "127.0.0.1:5055/tiny:1", code=0, timeout=120)
         done = in_guest(t, "127.0.0.1:5055/tiny:1", "echo", "pulled")
-        equal(done.out, b"pulled\n", "from the registry")
+        equal((done.out, done.err), (b"pulled\n", b""), "from the cache, without a word")
+        # run pulls by itself what is not there, and says so.
+        for reference in ("127.0.0.1:5055/tiny:1", "docker://127.0.0.1:5055/tiny:1"):
+            t.cchv("image", "rm", "127.0.0.1:5055/tiny:1", code=0)
+            done = in_guest(t, reference, "echo", "by run", timeout=120)
+            equal(done.out, b"by run\n", "pulled by run")
+            equal(done.error, "Image '127.0.0.1:5055/tiny:1' is not in the cache: pulling it\n", "what it says")
+            check("127.0.0.1:5055/tiny:1" in [i["Name"] for i in listed(t)], "it is in the cache")
+        done = t.cchv("run", "--rm", "127.0.0.1:5055/tiny:2", "true")
+        equal((done.code, done.out), (125, b""), f"a tag that is not there: {done!r}")
+        holds(done.error, "127.0.0.1:5055/tiny:2")
     finally:
         server.kill()
         server.wait()
@@ -301,6 +314,53 @@ def imports_at_once_and_killed(t):
     equal(os.listdir(f"{t.state}/images/tmp"), [], "half images")
     in_guest(t, "half", "true")
     t.cchv("image", "rm", "half", code=0)
+
+
+@case(needs=("tiny",), timeout=240, clean=True)
+def a_directory_as_image(t):
+    """run makes an image of it, once for the same content, whatever the way to it."""
+    root = t.copy_root()
+    write(root, "mark", b"first\n")
+    for words in (root, "./" + os.path.basename(root)):
+        done = t.cchv("run", "--rm", words, "cat", "/mark", timeout=90, cwd=os.path.dirname(root))
+        equal((done.code, done.out, done.err), (0, b"first\n", b""), f"run {words}")
+    images = [n for n in os.listdir(f"{t.state}/images") if n.endswith(".erofs")]
+    write(root, "mark", b"second\n")
+    equal(in_guest(t, root, "cat", "/mark").out, b"second\n", "what was changed since")
+    equal(len([n for n in os.listdir(f"{t.state}/images") if n.endswith(".erofs")]), len(images) + 1, "images")
+    t.start("from-dir", "sleep", "1000", image=root)
+    equal(t.cchv.exec("from-dir", "cat", "/mark").out, b"second\n", "in the background")
+
+
+@case(needs=("tiny",), timeout=120)
+def progress_on_a_terminal(t):
+    root = t.copy_root()
+    write(root, "bulk", os.urandom(quick(24 << 20, 200 << 20)))
+    terminal = Terminal(t.cchv.argv("image", "import", "dir:" + root, "--name", "shown"))
+    equal(terminal.end(100), 0, f"code: {terminal.seen[-300:]!r}")
+    steps = re.findall(rb"\r\x1b\[K([^\r]*[A-Za-z][^\r]*)", terminal.seen.rsplit(b"\r\x1b[K", 1)[0])
+    check(steps, f"no progress: {terminal.seen[:300]!r}")
+    percent = [int(n) for n in re.findall(rb"\((\d+) %\)", terminal.seen)]
+    check(percent and max(percent) <= 100, f"percents: {percent}, steps: {steps[:5]}")
+    check(re.fullmatch(rb"sha256:[0-9a-f]{64}\r\n", terminal.seen.rsplit(b"\x1b[K", 1)[1]),
+          f"the line is taken away before the digest: {terminal.seen[-300:]!r}")
+    done = t.cchv("image", "import", "dir:" + root, "--name", "shown", code=0, timeout=100)
+    equal(done.err, b"", "no progress where nobody looks")
+    t.cchv("image", "rm", "shown", code=0)
+
+
+@case(full=True, needs=("tiny",), timeout=900, clean=True)
+def twenty_containers_of_one_image(t):
+    root = t.copy_root()
+    data = os.urandom(8 << 20)
+    write(root, "mark", data)
+    t.image(root, "common")
+    wanted = hashlib.sha256(data).hexdigest()
+    for i in range(20):
+        t.start(f"common{i}", "sleep", "1000", image="common", options=("--memory", "96m", "--cpus", "1"))
+    for i in range(20):
+        equal(t.cchv.exec(f"common{i}", "sha256sum", "/mark").text.split()[0], wanted, f"container {i}")
+    t.cchv("rm", "-f", *[f"common{i}" for i in range(20)], code=0, timeout=200)
 
 
 @case(needs=("tiny",), timeout=180)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """stop, kill, pause, wait, signals to init, OOM, clocks: the life of a container between start and end."""
+import concurrent.futures
 import os
 import subprocess
 import time
@@ -178,6 +179,30 @@ def fresh_boots_differ(t):
         check(int(ms) < 1000, f"the first randomness after {ms} ms")
         check(not seen & set(words), f"again: {seen & set(words)}")
         seen |= set(words)
+
+
+@case(needs=("tiny",), timeout=quick(200, 900))
+def each_start_and_end_is_told_once(t):
+    """Events of short execs, several at once on a busy guest: for each a start and then an end with its code."""
+    t.start("many", "sh", "-c", "while :; do :; done")
+    watcher = Watcher(t.cchv, "many", ready="many")
+    count = quick(50, 500)
+    with concurrent.futures.ThreadPoolExecutor(5) as pool:
+        codes = list(pool.map(lambda i: t.cchv("exec", "many", "sh", "-c", f"exit {i % 200 + 1}").code, range(count)))
+    equal(codes, [i % 200 + 1 for i in range(count)], "codes")
+    t.cchv("exec", "many", "sh", "-c", "exit 222", code=222)
+    events = watcher.until(lambda e: e["type"] == "exec_exited" and e["exit_code"] == 222, "the last one")
+    watcher.end()
+    told = {}
+    for e in events:
+        if e["type"] in ("exec_started", "exec_exited"):
+            told.setdefault(e["exec"], []).append((e["type"], e.get("exit_code")))
+    # What `true` of the watcher's beginning has told may have begun before it listened.
+    ended = {exec: lives for exec, lives in told.items() if lives[-1][1] not in (0, None)}
+    equal(sorted(lives[-1][1] for lives in ended.values()), sorted(codes + [222]), "ends, each once")
+    for exec, lives in ended.items():
+        equal([kind for kind, _ in lives], ["exec_started", "exec_exited"], f"what is told of exec {exec}")
+    equal([e["type"] for e in events if e["type"] == "lost_events"], [], "events that were lost")
 
 
 @case(full=True, needs=("tiny",), timeout=300)

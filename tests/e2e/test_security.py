@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a hostile guest, another user of the host, or a careless caller must not get."""
 import os
+import signal
 import socket
 import stat
 import subprocess
 import time
 
+from api import load, running
 from driver import children, command_of, link, pids
 from e2e import case, check, equal, holds, main, quick, wait_for
 
@@ -107,6 +109,30 @@ def container_is_confined(t):
         check(f"{word}\n" not in text, f"{word} was possible: {text}")
     holds(text, "EPERM")
     equal(t.cchv.exec("box", "echo", "alive").out, b"alive\n", "the container lives")
+
+
+@case(needs=("tiny",), timeout=200, clean=True)
+def reboot_from_inside(t):
+    """With CAP_SYS_BOOT it ends the container, once, by the signal that the kernel has for it; no VM reboots of it."""
+    with running(t) as (cchv, vm, box, _):
+        image = cchv.Image("tiny", context=load(t)[1])
+        with cchv.ContainerConfig("x", image) as config:
+            base = config.spec
+        base["linux"].pop("seccomp", None)
+        for kind in base["process"]["capabilities"].values():
+            kind.append("CAP_SYS_BOOT")
+        boot_id = box.run(["cat", "/proc/sys/kernel/random/boot_id"], capture_output=True).stdout
+        for how, number in (("restart", signal.SIGHUP), ("off", signal.SIGINT), ("halt", signal.SIGINT)):
+            for from_exec in (False, True):
+                base["process"]["args"] = ["sleep", "1000"] if from_exec else ["probe", "reboot", how]
+                second = vm.create_container(cchv.ContainerConfig("second", image, spec=base, upper=cchv.Upper.TMPFS), 60)
+                init = second.start(timeout=30)
+                if from_exec:
+                    equal(second.run(["probe", "reboot", how], timeout=30).exit_code, 0, f"exec of reboot {how}")
+                equal(init.wait(30).signal, number, f"reboot {how}")
+                second.delete(timeout=60)
+        equal(box.run(["cat", "/proc/sys/kernel/random/boot_id"], capture_output=True).stdout, boot_id, "the VM's boot")
+        equal([e.type for e in vm.events(0.2) if e.type == cchv.EventType.STOPPED], [], "ends of the VM")
 
 
 @case(needs=("box",))

@@ -3,12 +3,14 @@
 """Bytes through exec and run without a terminal: exact, in order, to the end, with slow and with vanished peers."""
 import hashlib
 import os
+import shlex
 import subprocess
 import tempfile
 import time
 
+import isolate
 from driver import resident_bytes
-from e2e import case, check, equal, main, quick, wait_for
+from e2e import case, check, equal, holds, main, quick, wait_for
 
 SEQ = "5af7b95208fdcff454bab3f5eddf567a688a3796c703d4fef91072e38645c062"  # of `seq 1 200000`, 1,288,895 bytes
 BULK = quick(64 << 20, 1 << 30)
@@ -154,12 +156,37 @@ def grandchild_that_holds_the_pipe(t):
                  "the grandchild outlives its write")
 
 
-@case(needs=("box",), timeout=60)
+@case(needs=("box",), timeout=120)
 def output_into_a_full_disk(t):
-    """/dev/full in place of a file: the bytes are lost, and somebody says so."""
+    """/dev/full in place of a file: the bytes are lost, and somebody says so, with a code that is no success."""
+    name = t.forget_at_end("full")
+    for words in (("exec", "box"), ("run", "--name", name, "tiny")):
+        with open("/dev/full", "wb") as full:
+            done = t.cchv(*words, "sh", "-c", "seq 1 100000; exit 0", stdout=full, timeout=60)
+        equal(done.code, 125, f"stdout on a full disk: {done!r}")
+        equal(done.error.splitlines(), [f"cchv: stdout: 588895 bytes of output could not be written: "
+                                        "No space left on device"], f"what {words[0]} says")
+    equal(t.cchv("logs", name, code=0).lines[-1], "100000", "the log has it all")
     with open("/dev/full", "wb") as full:
-        done = t.cchv("exec", "box", "sh", "-c", "seq 1 100000; exit 0", stdout=full, timeout=40)
-    check(done.code in (0, 125), f"output into a full disk: {done!r}")
+        done = t.cchv("exec", "box", "sh", "-c", "echo out; echo err >&2; exit 3", stderr=full, timeout=40)
+    equal((done.code, done.out), (3, b"out\n"), "the process's own code, where it tells of a failure")
+    # A disk that is full after a while: what fits is there.
+    where = t.dir("small")
+    isolate.mount("tmpfs", where, "tmpfs", 0, "size=64k")
+    try:
+        with open(f"{where}/file", "wb") as file:
+            done = t.cchv("exec", "box", "seq", "1", "100000", stdout=file, timeout=40)
+        with open(f"{where}/file", "rb") as file:
+            data = file.read()
+    finally:
+        isolate.umount(where)
+    equal((done.code, len(data)), (125, 65536), "a disk that fills")
+    equal(data, b"".join(b"%d\n" % i for i in range(1, 20000))[:65536], "what fits")
+    holds(done.error, f"{588895 - 65536} bytes of output")
+    # A reader that leaves wants no more: that is no failure.
+    done = subprocess.run(["sh", "-c", f"{shlex.join(t.cchv.argv('exec', 'box', 'seq', '1', '100000'))} | head -1"],
+                          capture_output=True, timeout=40)
+    equal((done.stdout, done.stderr), (b"1\n", b""), "a reader that leaves")
     equal(t.cchv.exec("box", "echo", "alive").out, b"alive\n", "an exec afterwards")
 
 
