@@ -17,7 +17,8 @@
 #include "base/clock.h"
 #include "base/fd.h"
 
-#define REPLY_MS 2000
+#define REPLY_MS      2000
+#define LINK_LOWER_UP 0x10000 /* IFF_LOWER_UP: <linux/if.h>, which has it, and <net/if.h> exclude each other */
 
 static struct nlattr *next_attr(struct nlattr *a, const char *end)
 {
@@ -84,6 +85,7 @@ int net_query_parse(const void *data, size_t len, struct net_tap *ret_tap, int *
 	if (h->nlmsg_type != RTM_NEWLINK || h->nlmsg_len < NLMSG_LENGTH(sizeof(struct ifinfomsg)))
 		return CCHV_ERR_PROTOCOL;
 	end = (const char *)h + h->nlmsg_len;
+	tap.has_carrier = (((struct ifinfomsg *)NLMSG_DATA(h))->ifi_flags & LINK_LOWER_UP) != 0;
 	a = (struct nlattr *)((char *)NLMSG_DATA(h) + NLMSG_ALIGN(sizeof(struct ifinfomsg)));
 	for (; attr_ok(a, end); a = next_attr(a, end)) {
 		int type = a->nla_type & NLA_TYPE_MASK;

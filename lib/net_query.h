@@ -11,6 +11,7 @@ struct net_tap {
 	uint32_t mtu;
 	int is_tun;        /* made by the tun driver (a tap or a tun) */
 	int multi_queue;
+	int has_carrier;   /* it is up, and somebody has its other end */
 };
 
 /* netns_fd -1: ours. CCHV_ERR_NOT_FOUND: no such interface; CCHV_ERR_DENIED: no right to enter the namespace. */

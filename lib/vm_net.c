@@ -3,6 +3,7 @@
  * Network devices of a VM. Enters: settings. Leaves: what they left open (MAC, MTU, queues) filled in; the
  * interface set up by the agent.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,6 +46,9 @@ int vm_net_resolve(cchv_vm *vm, const cchv_net_config *net, const char *id, char
 		if (!tap.is_tun)
 			return err_set(err, CCHV_ERR_INVALID, 0,
 			               "network device '%s': interface '%s' is no tap", id, net->tap);
+		if (tap.has_carrier && !tap.multi_queue)
+			return err_set(err, CCHV_ERR_EXISTS, EBUSY, "network device '%s': tap '%s' is in use", id,
+			               net->tap);
 		pairs = net->pairs ? net->pairs : tap.multi_queue ? vcpus : 1;
 	} else {
 		net_query_tap_fd(net->fds[0], &tap);
