@@ -170,7 +170,12 @@ static void take_signals(struct session *s)
 	}
 }
 
-static uint64_t count_lost(const struct session *s)
+static int is_reader_that_left(uint64_t error_number)
+{
+	return error_number == EPIPE || error_number == ECONNRESET;
+}
+
+static int lost_reader(const struct session *s)
 {
 	uint64_t out = 0, error_output = 0;
 	cchv_stats *stats = NULL;
@@ -178,10 +183,10 @@ static uint64_t count_lost(const struct session *s)
 	/* Without the numbers nothing is known to be lost. */
 	if (cchv_exec_get_stats(s->exec, &stats, NULL) < 0)
 		return 0;
-	cchv_stats_find(stats, "stdout.lost_bytes", &out);
-	cchv_stats_find(stats, "stderr.lost_bytes", &error_output);
+	cchv_stats_find(stats, "stdout.lost_errno", &out);
+	cchv_stats_find(stats, "stderr.lost_errno", &error_output);
 	cchv_stats_free(stats);
-	return out + error_output;
+	return is_reader_that_left(out) || is_reader_that_left(error_output);
 }
 
 /* Once: a process that wants to go on without a reader does. */
@@ -190,7 +195,7 @@ static void break_pipe(struct session *s)
 	cchv_error *err = NULL;
 	int r;
 
-	if (!s->breaks_pipe || count_lost(s) == 0)
+	if (!s->breaks_pipe || !lost_reader(s))
 		return;
 	s->breaks_pipe = 0;
 	r = cchv_exec_signal(s->exec, SIGPIPE, CCHV_SIGNAL_GROUP, 5000, &err);
@@ -245,7 +250,7 @@ static int tell_loss(cchv_stats *stats, const char *stream)
 
 	cchv_stats_find(stats, name, &number);
 	free(name);
-	if (!number || number == EPIPE || number == ECONNRESET)
+	if (!number || is_reader_that_left(number))
 		return 0;
 	name = xprintf("%s.lost_bytes", stream);
 	cchv_stats_find(stats, name, &bytes);

@@ -6,6 +6,7 @@ import os
 import subprocess
 import time
 
+from api import running
 from driver import resident_bytes
 from e2e import case, check, equal, main, quick, wait_for
 from watcher import Watcher
@@ -183,26 +184,43 @@ def fresh_boots_differ(t):
 
 @case(needs=("tiny",), timeout=quick(200, 900))
 def each_start_and_end_is_told_once(t):
-    """Events of short execs, several at once on a busy guest: for each a start and then an end with its code."""
+    """Short execs, several at once on a busy guest: of each a start and then an end to the owner, and an end to everybody
+    else, once, with its code."""
+    count = quick(50, 500)
+    wanted = sorted(i % 200 + 1 for i in range(count))
+    with running(t, ("sh", "-c", "while :; do :; done")) as (cchv, vm, box, _):
+        def one(i):
+            return box.run(["sh", "-c", f"exit {i % 200 + 1}"], timeout=60).exit_code
+        with concurrent.futures.ThreadPoolExecutor(5) as pool:
+            running_ = [pool.submit(one, i) for i in range(count)]
+            told = {}
+            while not all(done.done() for done in running_):
+                _collect(told, vm.events(0.1))
+            equal(sorted(done.result() for done in running_), wanted, "codes")
+        _collect(told, vm.events(1))
+        told.pop("init", None)
+        equal(sorted(lives[-1][1] for lives in told.values()), wanted, "ends told to the owner, each once")
+        for exec, lives in told.items():
+            equal([kind.name for kind, _ in lives], ["EXEC_STARTED", "EXEC_EXITED"], f"what is told of exec {exec}")
     t.start("many", "sh", "-c", "while :; do :; done")
     watcher = Watcher(t.cchv, "many", ready="many")
-    count = quick(50, 500)
     with concurrent.futures.ThreadPoolExecutor(5) as pool:
-        codes = list(pool.map(lambda i: t.cchv("exec", "many", "sh", "-c", f"exit {i % 200 + 1}").code, range(count)))
-    equal(codes, [i % 200 + 1 for i in range(count)], "codes")
+        list(pool.map(lambda i: t.cchv("exec", "many", "sh", "-c", f"exit {i % 200 + 1}", code=i % 200 + 1), range(count)))
     t.cchv("exec", "many", "sh", "-c", "exit 222", code=222)
     events = watcher.until(lambda e: e["type"] == "exec_exited" and e["exit_code"] == 222, "the last one")
     watcher.end()
-    told = {}
-    for e in events:
-        if e["type"] in ("exec_started", "exec_exited"):
-            told.setdefault(e["exec"], []).append((e["type"], e.get("exit_code")))
-    # What `true` of the watcher's beginning has told may have begun before it listened.
-    ended = {exec: lives for exec, lives in told.items() if lives[-1][1] not in (0, None)}
-    equal(sorted(lives[-1][1] for lives in ended.values()), sorted(codes + [222]), "ends, each once")
-    for exec, lives in ended.items():
-        equal([kind for kind, _ in lives], ["exec_started", "exec_exited"], f"what is told of exec {exec}")
+    ends = [(e["exec"], e["exit_code"]) for e in events if e["type"] == "exec_exited" and e["exit_code"]]
+    equal(sorted(code for _, code in ends), sorted(wanted + [222]), "ends told to a client, each once")
+    equal(len({exec for exec, _ in ends}), count + 1, "execs that they are of")
     equal([e["type"] for e in events if e["type"] == "lost_events"], [], "events that were lost")
+
+
+def _collect(told, events):
+    """{exec: [(type, code), ...]} in the order of arrival."""
+    for e in events:
+        if e.type.name in ("EXEC_STARTED", "EXEC_EXITED"):
+            told.setdefault(e.exec_id, []).append((e.type, e.exit_code if e.type.name == "EXEC_EXITED" else None))
+        check(e.type.name != "LOST_EVENTS", "events were lost")
 
 
 @case(full=True, needs=("tiny",), timeout=300)

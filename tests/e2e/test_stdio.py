@@ -110,10 +110,10 @@ def input_that_nobody_reads(t):
 
 @case(needs=("box",), timeout=60)
 def reader_that_leaves(t):
-    process = t.cchv.popen("exec", "box", "sh", "-c", "seq 1 100000; echo done > /tmp/left; exit 6")
+    process = t.cchv.popen("exec", "box", "sh", "-c", "trap '' PIPE; seq 1 100000; echo done > /tmp/left; exit 6")
     equal(process.stdout.readline(), b"1\n", "first line")
     process.stdout.close()
-    equal(process.wait(40), 6, "the process goes on without SIGPIPE, to its own code")
+    equal(process.wait(40), 6, "a process that does not mind goes on, to its own code")
     equal(t.cchv.exec("box", "cat", "/tmp/left").out, b"done\n", "it came to its end")
 
 
