@@ -38,7 +38,9 @@ int cmd_prune(int argc, char **argv)
 			       cchv_findings_get_text(removed, i));
 	}
 	cchv_findings_free(removed);
-	if (r == 0 && record_list(ctx, &all) == 0) {
+	if (r == 0)
+		r = record_list(ctx, &all);
+	if (r == 0) {
 		for (size_t i = 0; i < all.count; i++)
 			prune_record(ctx, all.items[i]);
 		records_free(&all);
