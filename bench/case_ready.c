@@ -46,7 +46,7 @@ static int bare(const char *kernel, const char *initrd, const char *cmdline, dou
 				     "-M",
 				     "pc",
 				     "-accel",
-				     "tcg,thread=multi",
+				     "tcg,thread=multi,tb-size=512", /* as cchv-qemu has it */
 				     "-cpu",
 				     "max,-erms,-fsrm", /* as cchv-qemu has it */
 				     "-nodefaults",

@@ -61,6 +61,38 @@ int cgroup_plan(const char *root, const char *path, struct cgroup *cgroup, cchv_
 	return r;
 }
 
+/* Ours in the tree of the v1 memory controller, from lines such as "4:memory:/one/two"; "" for its root. */
+static char *own_memory_path(const char *self)
+{
+	for (const char *line = self; line && *line;) {
+		const char *end = line + strcspn(line, "\n"), *names = strchr(line, ':');
+		const char *path = names ? strchr(names + 1, ':') : NULL;
+
+		if (path && path < end && (size_t)(path - names - 1) == strlen("memory") &&
+		    strncmp(names + 1, "memory", strlen("memory")) == 0)
+			return mem_strndup(path + 1, path[2] == '\n' || !path[2] ? 0 : (size_t)(end - path - 1));
+		line = *end ? end + 1 : NULL;
+	}
+	return mem_strdup("");
+}
+
+int cgroup_plan_usual(const char *root, const char *self, const char *id, struct cgroup *cgroup, cchv_error **err)
+{
+	cleanup_free char *own = own_memory_path(self), *below = NULL, *path = NULL, *tree = NULL;
+	int v2 = exists(root, "cgroup.controllers");
+
+	*cgroup = (struct cgroup){ .made = json_new_array(), .usual = 1 };
+	if (!cgroup->made || !own)
+		return err_nomem(err);
+	if (!v2 && !exists(root, "memory"))
+		return CCHV_OK;
+	/* In a container the tree may begin at our own place, and its path be that on the host. */
+	tree = mem_printf("%s/memory", root);
+	below = tree && !v2 && exists(tree, own + (*own == '/')) ? mem_strdup(own) : mem_strdup("");
+	path = below ? mem_printf("%s/cchv-%s", below, id) : NULL;
+	return path ? plan_dir(cgroup, root, v2 ? NULL : "memory", path, err) : err_nomem(err);
+}
+
 static int write_text(const char *directory, const char *name, const char *text)
 {
 	cleanup_free char *path = mem_printf("%s/%s", directory, name);
@@ -145,10 +177,15 @@ static int open_procs(const char *directory)
 	return path ? open(path, O_WRONLY | O_CLOEXEC) : -1;
 }
 
+static int level(const struct cgroup *cgroup)
+{
+	return cgroup->usual ? CCHV_LOG_INFO : CCHV_LOG_WARNING;
+}
+
 void cgroup_set_limit(struct cgroup *cgroup, uint64_t memory_limit, const struct log_sink *log)
 {
 	if (cgroup->count && set_limit(cgroup->dirs[0], memory_limit) < 0)
-		log_warning(log, "cgroup %s: no memory limit: %s", cgroup->dirs[0], strerror(errno));
+		log_write(log, level(cgroup), "cgroup %s: no memory limit: %s", cgroup->dirs[0], strerror(errno));
 }
 
 void cgroup_make(struct cgroup *cgroup, uint64_t memory_limit, const struct log_sink *log)
@@ -157,7 +194,8 @@ void cgroup_make(struct cgroup *cgroup, uint64_t memory_limit, const struct log_
 		const char *dir = json_as_string(json_at(cgroup->made, i));
 
 		if (mkdir(dir, 0755) < 0 && errno != EEXIST)
-			log_warning(log, "cgroup %s: %s; the VMM stays where it is", dir, strerror(errno));
+			log_write(log, level(cgroup), "cgroup %s: %s; the VMM stays where it is", dir,
+			          strerror(errno));
 	}
 	for (size_t i = 0; i < cgroup->count; i++) {
 		const char *dir = cgroup->dirs[i], *below = dir + strlen("/sys/fs/cgroup");
@@ -166,10 +204,22 @@ void cgroup_make(struct cgroup *cgroup, uint64_t memory_limit, const struct log_
 			pass_down(dir, below);
 		cgroup->procs_fds[i] = open_procs(dir);
 		if (cgroup->procs_fds[i] < 0)
-			log_warning(log, "cgroup %s: %s", dir, strerror(errno));
+			log_write(log, level(cgroup), "cgroup %s: %s", dir, strerror(errno));
 	}
 	cgroup_set_limit(cgroup, memory_limit, log);
 	cgroup->oom_kills = oom_kills(cgroup);
+}
+
+int cgroup_adopt(const char *directory, const struct json *made, struct cgroup *cgroup, cchv_error **err)
+{
+	*cgroup = (struct cgroup){ .made = made ? json_copy(made) : json_new_array() };
+	cgroup->dirs[0] = directory ? mem_strdup(directory) : NULL;
+	if (!cgroup->made || (directory && !cgroup->dirs[0]))
+		return err_nomem(err);
+	cgroup->procs_fds[0] = -1;
+	cgroup->count = directory != NULL;
+	cgroup->oom_kills = oom_kills(cgroup);
+	return CCHV_OK;
 }
 
 void cgroup_close_procs(struct cgroup *cgroup)
@@ -186,7 +236,8 @@ int cgroup_had_oom(const struct cgroup *cgroup)
 static int remove_dir(const char *dir, uint64_t deadline)
 {
 	while (rmdir(dir) < 0) {
-		if (errno == ENOENT)
+		/* A tree that cannot be written to refuses even what is not there. */
+		if (errno == ENOENT || (access(dir, F_OK) < 0 && errno == ENOENT))
 			return 0;
 		/* A process that has ended leaves its cgroup a moment later, and no descriptor tells when. */
 		if (errno != EBUSY || clock_passed(deadline))

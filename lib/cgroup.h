@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The VMM's cgroup, on hosts with the v2 tree and with v1 controllers (memory, pids, cpu). Asked for by path; made
- * where missing, and then removed with the VM. A right that we lack costs the limit, not the VM: a warning.
+ * The VMM's cgroup, on hosts with the v2 tree and with v1 controllers (memory, pids, cpu). Asked for by path, or
+ * the usual one; made where missing, and then removed with the VM. A right that we lack costs the limit, not the VM: a
+ * warning where somebody has asked.
  */
 #ifndef LIB_CGROUP_H
 #define LIB_CGROUP_H
@@ -20,10 +21,18 @@ struct cgroup {
 	size_t count;
 	struct json *made;                /* all directories that are ours to remove, outermost first */
 	uint64_t oom_kills;               /* at the start */
+	int usual;                        /* nobody asked for it: without a right to it, the VMM stays where it is */
 };
 
 /* root: "/sys/fs/cgroup", or a test's. Only the paths: nothing is made yet, so that they can be written down first. */
 int cgroup_plan(const char *root, const char *path, struct cgroup *cgroup, cchv_error **err);
+/*
+ * The usual one, for the memory limit alone: "cchv-ID", on a v1 host below our own (self: the text of /proc/self/cgroup),
+ * in the v2 tree at its root, since there a cgroup with processes cannot pass a limit down.
+ */
+int cgroup_plan_usual(const char *root, const char *self, const char *id, struct cgroup *cgroup, cchv_error **err);
+/* That of a VM that somebody else has started: for its limit and its count of kills. */
+int cgroup_adopt(const char *directory, const struct json *made, struct cgroup *cgroup, cchv_error **err);
 /* Make the directories, set the memory limit, open cgroup.procs. What fails is logged and left out. */
 void cgroup_make(struct cgroup *cgroup, uint64_t memory_limit, const struct log_sink *log);
 /* Another memory limit. */

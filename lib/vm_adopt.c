@@ -109,7 +109,7 @@ static int take_streams(cchv_vm *vm, cchv_error **err)
 
 static int adopt(cchv_vm *vm, cchv_error **err)
 {
-	const struct json *cgroups;
+	const char *memory_cgroup = NULL;
 	pid_t pid;
 	int r;
 
@@ -120,11 +120,12 @@ static int adopt(cchv_vm *vm, cchv_error **err)
 		r = read_config(vm, err);
 	if (r == CCHV_OK)
 		r = read_devices(vm, err);
+	if (r == CCHV_OK) {
+		json_get_string(vm->record->json, "memory_cgroup", &memory_cgroup, NULL);
+		r = cgroup_adopt(memory_cgroup, json_get(vm->record->json, "cgroups"), &vm->vmm->cgroup, err);
+	}
 	if (r < 0)
 		return r;
-	cgroups = json_get(vm->record->json, "cgroups");
-	if (cgroups)
-		vm->vmm->cgroup.made = json_copy(cgroups);
 	record_set(vm->record, "owner", record_process_json(getpid()));
 	r = record_write(vm->record, err);
 	if (r == CCHV_OK)

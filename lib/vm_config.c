@@ -272,7 +272,7 @@ static int is_cgroup_path(const char *path)
 
 CCHV_API int cchv_vm_config_set_cgroup(cchv_vm_config *config, const char *path)
 {
-	if (!config || (path && !is_cgroup_path(path)))
+	if (!config || (path && *path && !is_cgroup_path(path)))
 		return CCHV_ERR_INVALID;
 	return mem_replace_string(&config->cgroup, path);
 }

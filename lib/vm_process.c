@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/path.h"
 #include "ctx.h"
 #include "vm.h"
 #include "vm_config.h"
@@ -27,6 +28,8 @@
 #define PANIC_WORDS_MS 500
 /* What a killed QEMU gets to give its memory back and to close its files; 0.3 s were seen with 800 MiB. */
 #define HELPER_MS 5000
+
+#define CGROUP_ROOT "/sys/fs/cgroup"
 
 /*
  * Beside the guest's memory: the VMM's own, its threads' stacks and buffers; for cchv-qemu QEMU and the code that it
@@ -353,17 +356,33 @@ void vm_limit_memory(cchv_vm *vm, uint64_t vm_bytes)
 		cgroup_set_limit(&vm->vmm->cgroup, memory_limit(vm, vm_bytes), &vm->ctx->log);
 }
 
+static int plan_cgroup(cchv_vm *vm, cchv_error **err)
+{
+	struct cgroup *g = &vm->vmm->cgroup;
+	cleanup_buf struct buf self = BUF_INIT(64U << 10);
+	int r;
+
+	if (vm->config->cgroup)
+		return cgroup_plan(CGROUP_ROOT, vm->config->cgroup, g, err);
+	r = path_read_file("/proc/self/cgroup", &self, err);
+	if (r == CCHV_OK && buf_append(&self, "", 1) < 0)
+		r = err_nomem(err);
+	return r < 0 ? r : cgroup_plan_usual(CGROUP_ROOT, (const char *)self.data, vm->id, g, err);
+}
+
 static int make_cgroup(cchv_vm *vm, cchv_error **err)
 {
 	struct cgroup *g = &vm->vmm->cgroup;
 	int r;
 
-	if (!vm->config->cgroup)
+	if (vm->config->cgroup && !*vm->config->cgroup)
 		return CCHV_OK;
-	r = cgroup_plan("/sys/fs/cgroup", vm->config->cgroup, g, err);
+	r = plan_cgroup(vm, err);
 	if (r < 0)
 		return r;
 	record_set(vm->record, "cgroups", json_copy(g->made));
+	if (g->count)
+		record_set(vm->record, "memory_cgroup", json_new_string(g->dirs[0]));
 	r = record_write(vm->record, err);
 	if (r == CCHV_OK)
 		cgroup_make(g, memory_limit(vm, vm_config_vm_memory(vm_config_memory(vm->config))), &vm->ctx->log);
@@ -393,6 +412,7 @@ int vm_spawn_vmm(cchv_vm *vm, cchv_error **err)
 		return r;
 	s.cgroup_procs_fds = v->cgroup.procs_fds;
 	s.cgroup_count = v->cgroup.count;
+	s.cgroup_optional = v->cgroup.usual;
 	r = vmm_spawn(&s, &v->pid, &v->pidfd, &v->streams, err);
 	if (r < 0)
 		return err_prefix(err, r, "VM '%s'", vm->id);

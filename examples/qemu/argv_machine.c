@@ -71,7 +71,8 @@ static void add_cpus(struct argv *argv, const struct json *cpus, const struct ma
 	unsigned long long boot = config_u64(cpus, "boot_vcpus"), max = config_u64(cpus, "max_vcpus");
 
 	argv_add(argv, "-accel");
-	argv_add(argv, options->kvm ? "kvm" : "tcg,thread=multi");
+	/* Translated code: what the library reckons with (include/cchv/vm_config.h); the default is a GiB. */
+	argv_add(argv, options->kvm ? "kvm" : "tcg,thread=multi,tb-size=512");
 	argv_add(argv, "-cpu");
 	argv_printf(argv, "%s%s", options->cpu, options->disguise ? ",-hypervisor" : "");
 	argv_add(argv, "-smp");

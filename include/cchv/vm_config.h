@@ -237,11 +237,16 @@ int cchv_vm_config_set_netns_fd(cchv_vm_config *config, int fd);
 /**
  * cchv_vm_config_set_cgroup() - run the VMM in a cgroup of its own
  * @config: the VM's settings
- * @path:   path below the root of the cgroup v2 tree, such as "/system.slice/cchv-one"; created
- *          where missing and then removed with the VM; NULL for the caller's own cgroup, the
+ * @path:   path below the root of the cgroup tree (on a v1 host of each of the trees of memory, pids
+ *          and cpu), such as "/system.slice/cchv-one"; created where missing and then removed with
+ *          the VM; "" for the caller's own cgroup, without a limit; NULL for the usual one, the
  *          default
  *
- * The cgroup's memory limit is the VM's memory and the VMM's stated overhead.
+ * The usual one is "cchv-ID" for the memory limit alone, on a v1 host below the caller's own cgroup, in
+ * the v2 tree at its root; who may not make it (only root may) starts VMs in his own cgroup. The memory
+ * limit is the VM's memory and 128 MiB for Cloud Hypervisor, 768 MiB for cchv-qemu, whose emulator keeps
+ * up to 512 MiB of translated code. A VMM that the host's kernel kills for it stops the VM with
+ * CCHV_STOP_HOST_OOM.
  *
  * Valid in: always.
  * Threads:  one at a time per config.

@@ -131,7 +131,7 @@ static int child_set_identity(const struct proc_spawn *spec)
 static const char *child_steps(const struct proc_spawn *spec, pid_t parent, int *report_fd)
 {
 	for (size_t i = 0; i < spec->cgroup_count; i++)
-		if (write(spec->cgroup_procs_fds[i], "0", 1) < 0)
+		if (write(spec->cgroup_procs_fds[i], "0", 1) < 0 && !spec->cgroup_optional)
 			return "join cgroup";
 	if (child_map_fds(spec, report_fd) < 0)
 		return "map descriptors";

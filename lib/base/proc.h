@@ -44,6 +44,7 @@ struct proc_spawn {
 	uint64_t cpu_idle;              /* not 0: idle priority (nice 19, SCHED_IDLE) */
 	int cgroup_procs_fds[8];        /* "0" is written to each, in the child; with cgroup_count */
 	size_t cgroup_count;
+	int cgroup_optional;            /* a cgroup that cannot be joined is no failure */
 };
 
 /* Returns when the exec has happened, or failed (its errno is then the error's). */

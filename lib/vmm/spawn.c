@@ -93,6 +93,7 @@ static int run(const struct vmm_spawn *spawn, const struct proc_fd *fds, size_t 
 		.set_ids = spawn->set_ids,
 		.uid = spawn->uid,
 		.gid = spawn->gid,
+		.cgroup_optional = spawn->cgroup_optional,
 		.set_netns = spawn->netns_fd >= 0,
 		.netns_fd = spawn->netns_fd,
 		.nofile_soft = NOFILE_SOFT,

@@ -27,6 +27,7 @@ struct vmm_spawn {
 	size_t rlimit_count;
 	const int *cgroup_procs_fds;   /* entries of -1 are left out */
 	size_t cgroup_count;
+	int cgroup_optional;           /* where it may not join, it stays where we are */
 };
 
 /* The owner's ends; -1 when not open. */

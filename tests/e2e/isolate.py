@@ -2,6 +2,7 @@
 """Namespaces of one's own for a test program: what it leaves behind is then all that there is, whatever else the
 machine does meanwhile, and nothing of it survives the program."""
 import ctypes
+import errno
 import fcntl
 import os
 import shutil
@@ -10,6 +11,7 @@ import socket
 import struct
 import sys
 import tempfile
+import time
 
 CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWPID, CLONE_NEWNET = 0x20000, 0x8000000, 0x20000000, 0x40000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT = 1, 2, 4, 32
@@ -88,6 +90,55 @@ def _unmount_below(work):
             umount(target, MNT_DETACH)
 
 
+MEMORY_TREE = "/sys/fs/cgroup/memory"
+
+
+def memory_cgroup():
+    """This process's directory in the tree of a v1 host's memory controller; None where there is none."""
+    with open("/proc/self/cgroup", encoding="ascii") as file:
+        for line in file:
+            _, controllers, path = line.rstrip("\n").split(":", 2)
+            if controllers == "memory":
+                directory = MEMORY_TREE + path.rstrip("/")
+                return directory if os.path.isdir(directory) else None
+    return None
+
+
+def _join_cgroup(directory):
+    with open(os.path.join(directory, "cgroup.procs"), "w", encoding="ascii") as file:
+        file.write("0")
+
+
+def _make_cgroup(work):
+    """A cgroup of the program's own, below which the library makes those of VMs: (parent, it), or None."""
+    parent = memory_cgroup()
+    if not parent:
+        return None
+    own = os.path.join(parent, os.path.basename(work))
+    os.mkdir(own)
+    _join_cgroup(own)
+    return parent, own
+
+
+def _remove_cgroup(cgroup):
+    if not cgroup:
+        return
+    parent, own = cgroup
+    _join_cgroup(parent)
+    for directory, _, _ in os.walk(own, topdown=False):
+        # The dead of the namespaces leave it a moment later.
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                os.rmdir(directory)
+                break
+            except OSError as error:
+                if error.errno != errno.EBUSY or time.monotonic() > deadline:
+                    print(f"cgroup {directory}: {error}")
+                    break
+                time.sleep(0.05)
+
+
 def enter():
     """The work directory. Called first thing in a program, it returns only inside of namespaces of its own."""
     work = os.environ.get(INSIDE)
@@ -103,6 +154,7 @@ def enter():
     work = tempfile.mkdtemp(prefix="cchv-e2e-", dir="/var/tmp")
     os.makedirs(os.path.join(work, "tmp"), mode=0o1777)
     os.chmod(os.path.join(work, "tmp"), 0o1777)
+    cgroup = _make_cgroup(work)
     unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWPID | CLONE_NEWNET)
     first = os.fork()
     if first == 0:
@@ -113,6 +165,7 @@ def enter():
             sys.stderr.flush()
             os._exit(code if code >= 0 else 128 - code)
     _, status = os.waitpid(first, 0)
+    _remove_cgroup(cgroup)
     _unmount_below(work)
     if os.environ.get("CCHV_E2E_KEEP"):
         print(f"kept: {work}")

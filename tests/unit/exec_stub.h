@@ -138,10 +138,8 @@ static inline void stub_serve(int ms)
 
 static inline int script_control(int listener)
 {
-	int fd = peer_accept(listener);
+	int fd = peer_answer(listener, "OK 1\n");
 
-	peer_read_connect(fd, "CONNECT 1024\n");
-	peer_write(fd, "OK 1\n");
 	peer_recv(fd);
 	peer_send(fd, PEER_HELLO);
 	return fd;
@@ -183,13 +181,11 @@ static inline void script_refuse(int fd, unsigned long long id, const char *kind
 /* A stream of exec "e" is dialled. */
 static inline int script_stream(int listener, const char *name)
 {
-	int fd = peer_accept(listener);
+	int fd = peer_answer(listener, "OK 2\n");
 	char wanted[64];
 	const char *got;
 
 	snprintf(wanted, sizeof(wanted), "\"exec\":\"e\",\"stream\":\"%s\"", name);
-	peer_read_connect(fd, "CONNECT 1024\n");
-	peer_write(fd, "OK 2\n");
 	got = peer_recv(fd);
 	if (!strstr(got, wanted)) {
 		fprintf(stderr, "script got %s\ninstead of %s\n", got, wanted);

@@ -109,3 +109,74 @@ TEST(a_directory_in_use_is_reported)
 	cchv_error_free(err);
 	cgroup_free(&g);
 }
+
+static void check_usual(const char *self, const char *expected)
+{
+	struct cgroup g;
+	char text[600];
+
+	CHECK_INT(cgroup_plan_usual(test_dir(), self, "id", &g, NULL), 0);
+	CHECK(g.usual);
+	CHECK_INT(g.count, expected ? 1 : 0);
+	snprintf(text, sizeof(text), "%s%s", test_dir(), expected ? expected : "");
+	if (expected)
+		CHECK_STR(g.dirs[0], text);
+	cgroup_free(&g);
+}
+
+TEST(the_usual_one_on_v1)
+{
+	check_usual("4:memory:/a/b\n", NULL);
+	make("memory");
+	make("cpu");
+	make("memory/a");
+	make("memory/a/b");
+	check_usual("9:name=systemd:/x\n4:memory:/a/b\n1:cpu:/y\n0::/z\n", "/memory/a/b/cchv-id");
+	check_usual("4:memory:/a/b", "/memory/a/b/cchv-id");
+	check_usual("4:memory:/\n0::/\n", "/memory/cchv-id");
+	check_usual("4:memory:/", "/memory/cchv-id");
+	/* What is mounted there begins elsewhere; no such line at all; something that only looks like it. */
+	check_usual("4:memory:/docker/123\n", "/memory/cchv-id");
+	check_usual("", "/memory/cchv-id");
+	check_usual("4:memory2:/a\n5:x:/memory:/a\n", "/memory/cchv-id");
+}
+
+TEST(the_usual_one_on_v2)
+{
+	put("cgroup.controllers", "memory");
+	make("a");
+	/* Not below our own: a cgroup with processes cannot pass the limit down. */
+	check_usual("0::/a\n", "/cchv-id");
+}
+
+TEST(adopted)
+{
+	struct json *made = json_new_array();
+	struct cgroup g;
+	char text[600];
+
+	put("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n");
+	put("memory.limit_in_bytes", "");
+	json_append(made, json_new_string(test_dir()));
+	CHECK_INT(cgroup_adopt(test_dir(), made, &g, NULL), 0);
+	CHECK_INT(json_count(g.made), 1);
+	/* Kills before its time are not its news. */
+	CHECK_INT(cgroup_had_oom(&g), 0);
+	put("memory.oom_control", "oom_kill 2\n");
+	CHECK_INT(cgroup_had_oom(&g), 1);
+	cgroup_set_limit(&g, 4096, NULL);
+	snprintf(text, sizeof(text), "%s/memory.limit_in_bytes", test_dir());
+	{
+		FILE *f = fopen(text, "re");
+		char value[40] = "";
+
+		CHECK(f && fgets(value, sizeof(value), f));
+		CHECK_STR(value, "4096");
+		fclose(f);
+	}
+	cgroup_free(&g);
+	CHECK_INT(cgroup_adopt(NULL, NULL, &g, NULL), 0);
+	CHECK_INT(g.count, 0);
+	cgroup_free(&g);
+	json_free(made);
+}

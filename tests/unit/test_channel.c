@@ -74,10 +74,8 @@ static void close_channel(void)
 
 static int peer_control(int listener, const char *first, const char *hello)
 {
-	int fd = peer_accept(listener);
+	int fd = peer_answer(listener, "OK 1\n");
 
-	peer_read_connect(fd, "CONNECT 1024\n");
-	peer_write(fd, "OK 1\n");
 	peer_expect(fd, first);
 	peer_send(fd, hello);
 	return fd;

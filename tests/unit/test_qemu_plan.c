@@ -274,7 +274,7 @@ TEST(machine)
 	CHECK(has_pair(&argv, "-kernel", "/k"));
 	CHECK(has_pair(&argv, "-initrd", "/i"));
 	CHECK(has_pair(&argv, "-append", "tsc_early_khz=2100000 a b swiotlb=noforce"));
-	CHECK(has_pair(&argv, "-accel", "tcg,thread=multi"));
+	CHECK(has_pair(&argv, "-accel", "tcg,thread=multi,tb-size=512"));
 	CHECK(has_pair(&argv, "-cpu", "max"));
 	CHECK(has_pair(&argv, "-bios", "/f"));
 	CHECK(has_pair(&argv, "-smp", "cpus=1,maxcpus=1,sockets=1,cores=1,threads=1"));

@@ -14,10 +14,8 @@ static void on_open(int code, int fd, const cchv_error *error, void *user_data)
 
 static void bind_and_talk(int listener)
 {
-	int fd = peer_accept(listener);
+	int fd = peer_answer(listener, "OK 5\n");
 
-	peer_read_connect(fd, "CONNECT 1024\n");
-	peer_write(fd, "OK 5\n");
 	peer_expect(fd, "{\"kind\":\"stream\",\"token\":\"0123456789abcdef0123456789abcdef\",\"container\":\"c\","
 	                "\"exec\":\"\",\"stream\":\"stdout\"}");
 	peer_write(fd, "bytes");
