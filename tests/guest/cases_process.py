@@ -279,7 +279,8 @@ def case_personality_and_memory_policy(place):
         equal(c.text("probe", "personality", "mempolicy"), "8\n1 1\n")
         equal(c.text("uname", "-m"), "i686\n")
     with place.container() as c:
-        equal(c.text("probe", "personality", "mempolicy"), "0\n0 0\n")
+        # As the agent has it: 0, but on a host whose tests run without address space randomisation.
+        equal(c.text("probe", "personality", "mempolicy"), place.personality() + "\n0 0\n")
 
 
 def case_a_failed_create_leaves_nothing(place):

@@ -162,6 +162,11 @@ class HostPlace(Place):
         with open(f"/proc/{self.process.pid}/maps", encoding="ascii") as f:
             return 0 if "libasan" in f.read() else self.agent.call("vm.stats")["agent.rss_bytes"]
 
+    def personality(self):
+        """The agent's, which its children inherit, in hexadecimal."""
+        with open(f"/proc/{self.process.pid}/personality", encoding="ascii") as f:
+            return format(int(f.read(), 16), "x")
+
     def close(self):
         self.agent.close()
         self.process.terminate()
@@ -244,6 +249,9 @@ class VmPlace(Place):
 
     def resident(self):
         return self.agent.call("vm.stats")["agent.rss_bytes"]
+
+    def personality(self):
+        return "0"
 
     def close(self):
         self.agent.close()

@@ -315,6 +315,8 @@ class BadTools(ImageCase):
         for name, script, code, part in self.LIES:
             with self.subTest(lie=name):
                 program(f"{tools}/mkfs.erofs", f"""#!/bin/bash
+# What it starts is not ours: dd's aligned_alloc(4096, 1) is an error to AddressSanitizer.
+unset LD_PRELOAD
 for out in "$@"; do case $out in /*/image) break ;; esac; done
 other() {{ dir=$(mktemp -d '{self.dir}/other-XXXXXX'); "$@" . "$dir/tree"; cd "$dir/tree"; }}
 real() {{ /usr/bin/mkfs.erofs "$@" -x2147483647 -Enoinline_data,force-inode-extended "$out" . >/dev/null; }}
