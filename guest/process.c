@@ -127,8 +127,8 @@ static void *borrowed_stack(void)
 }
 
 /*
- * Frames that end in an exec are never left: AddressSanitizer, whose marks around their variables are in the memory that
- * was borrowed, would take the next child's for theirs.
+ * Frames that end in an exec are never left: AddressSanitizer, whose marks around their variables are in the memory
+ * that was borrowed, would take the next child's for theirs.
  */
 static void forget_frames(char *stack)
 {

@@ -21,7 +21,7 @@ struct cgroup {
 	size_t count;
 	struct json *made;                /* all directories that are ours to remove, outermost first */
 	uint64_t oom_kills;               /* at the start */
-	int usual;                        /* nobody asked for it: without a right to it, the VMM stays where it is */
+	int usual;                        /* nobody asked: without a right to it, the VMM stays where it is */
 };
 
 /* root: "/sys/fs/cgroup", or a test's. Only the paths: nothing is made yet, so that they can be written down first. */
