@@ -21,14 +21,14 @@ struct cgroup {
 	size_t count;
 	struct json *made;                /* all directories that are ours to remove, outermost first */
 	uint64_t oom_kills;               /* at the start */
-	int usual;                        /* nobody asked: without a right to it, the VMM stays where it is */
+	int usual;                        /* nobody asked: without a right to it the VMM stays where it is */
 };
 
 /* root: "/sys/fs/cgroup", or a test's. Only the paths: nothing is made yet, so that they can be written down first. */
 int cgroup_plan(const char *root, const char *path, struct cgroup *cgroup, cchv_error **err);
 /*
- * The usual one, for the memory limit alone: "cchv-ID", on a v1 host below our own (self: the text of /proc/self/cgroup),
- * in the v2 tree at its root, since there a cgroup with processes cannot pass a limit down.
+ * The usual one, for the memory limit alone: "cchv-ID", on a v1 host below our own (self: the text of
+ * /proc/self/cgroup), in the v2 tree at its root, since there a cgroup with processes cannot pass a limit down.
  */
 int cgroup_plan_usual(const char *root, const char *self, const char *id, struct cgroup *cgroup, cchv_error **err);
 /* That of a VM that somebody else has started: for its limit and its count of kills. */

@@ -387,7 +387,7 @@ def case_plugged_memory_counts_as_booted(t):
         refused("ETIMEDOUT", g.host.call, "vm.online", vcpus=4, memory_bytes=0)
         # What somebody has set stays as it is.
         g.sh("echo 12345 > /proc/sys/fs/file-max")
-        g.host.call("vm.online", vcpus=1, memory_bytes=0)
+        g.host.call("vm.online", vcpus=0, memory_bytes=0)
         equal(g.read("/proc/sys/fs/file-max"), "12345\n")
     with t.new_vm(memory=whole, args=["-append", cmdline]) as vm:
         cold = read_settings(Guest(vm))
