@@ -14,7 +14,7 @@ int container_start(struct bench *bench, char *id, size_t room)
 
 	snprintf(command, sizeof(command),
 		 "mkdir -p %s/rootfs && cp %s %s/rootfs/bench-guest && exec %s --state-dir %s/state "
-		 "--runtime-dir %s/run run -d --rm --memory 256m --cpus 1 %s/rootfs /bench-guest sleep",
+		 "--runtime-dir %s/run --no-builder run -d --rm --memory 256m --cpus 1 %s/rootfs /bench-guest sleep",
 		 bench->directory, bench->guest, bench->directory, bench->cli, bench->directory,
 		 bench->directory, bench->directory);
 	out = popen(command, "re");
