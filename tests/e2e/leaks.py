@@ -32,7 +32,8 @@ def processes():
             continue
         fields = stat[1].split()
         command = _read(f"/proc/{name}/cmdline").replace("\0", " ").strip() or stat[0].split("(", 1)[1]
-        found[int(name)] = (fields[19], f"{command[:200]} [{fields[0]}]")
+        # What a process does at the moment is not part of what it is; that it is dead and not reaped is.
+        found[int(name)] = (fields[19], command[:200] + " [zombie]" * (fields[0] == "Z"))
     return found
 
 
