@@ -80,15 +80,18 @@ def what_is_missing(t):
 @case(needs=("tiny",))
 def wrong_words(t):
     """Refused before anything is made."""
-    for words in (["--memory", "lots", "tiny"], ["--cpus", "-1", "tiny"], ["--memory", "0", "tiny"], ["--nonsense", "tiny"],
+    for words in (["--memory", "lots", "tiny"], ["--cpus", "-1", "tiny"], ["--memory", "1m", "tiny"], ["--nonsense", "tiny"],
                   ["--volume", "nowhere", "tiny"], ["--disk", "a", "tiny"], ["--net", "bridge", "tiny"],
                   ["--name", "../x", "tiny"], ["--name", "-x", "tiny"], ["--name", "a/b", "tiny"],
                   ["--name", "x" * 300, "tiny"], ["--stop-signal", "NOPE", "tiny"], []):
         done = t.cchv("run", *words)
         for command in ("run", "create"):
-            done = t.cchv(command, *words)
+            done = t.cchv(command, *words, *(["true"] if words else []))
             equal((done.code, done.out), (125, b""), f"{command} {words}: {done!r}")
             check(done.err, f"{command} {words} says nothing")
+    # No memory is no limit, as for Docker.
+    id = t.cchv("create", "--memory", "0", "tiny", "true", code=0).text.strip()
+    t.cchv("rm", id, code=0)
     equal(t.cchv.ps(), [], "containers made")
 
 
