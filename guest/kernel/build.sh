@@ -69,7 +69,7 @@ make_key()
 		echo "$source"
 		gcc --version
 		ld --version
-		cat "$here/fragment" "$here/build.sh"
+		cat "$here/fragment" "$here/build.sh" "$here/pack.py"
 	} | sha256sum | cut -d ' ' -f 1)
 }
 
@@ -129,7 +129,8 @@ compile()
 		fail "the kernel could not be compiled"
 	mkdir "$scratch/done"
 	cp "$scratch/linux/.config" "$scratch/done/vmlinux.config"
-	objcopy --strip-all "$scratch/linux/vmlinux" "$scratch/done/vmlinux"
+	objcopy --strip-all "$scratch/linux/vmlinux" "$scratch/stripped"
+	python3 "$here/pack.py" "$scratch/stripped" "$scratch/done/vmlinux" || fail "the kernel could not be packed"
 	chmod 0644 "$scratch"/done/*
 	python3 "$here/check.py" image "$scratch/done/vmlinux" || fail "the kernel is not what a VM can boot"
 }

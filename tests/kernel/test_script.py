@@ -11,6 +11,7 @@ import tempfile
 import unittest
 
 import test_check
+from test_pack import pack
 
 SOURCE = test_check.SOURCE
 
@@ -47,6 +48,10 @@ def read(path):
         return file.read()
 
 
+def packed(path):
+    return pack.pack(read(path))
+
+
 class Script(unittest.TestCase):
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()
@@ -61,7 +66,7 @@ class Script(unittest.TestCase):
         write(self.path("bin/make"), MAKE.replace("$WORLD", self.world), 0o755)
         write(self.path("bin/objcopy"), OBJCOPY, 0o755)
         write(self.path("lost"), "nothing")
-        write(self.path("image"), test_check.image(test_check.PVH, size=5000))
+        write(self.path("image"), test_check.image(test_check.PVH, size=0x4000))
         self.package("one")
 
     def path(self, name):
@@ -107,14 +112,14 @@ class Script(unittest.TestCase):
         calls = read(self.path("calls")).decode()
         self.assertIn("KBUILD_BUILD_USER=cchv\n", calls)
         self.assertNotIn("KCFLAGS", calls)
-        self.assertEqual(read(self.path("out/vmlinux")), read(self.path("image")))
+        self.assertEqual(read(self.path("out/vmlinux")), packed(self.path("image")))
         self.assertIn(b"CONFIG_VIRTIO_VSOCKETS=y", read(self.path("out/vmlinux.config")))
         # The same again; then without a package named, as whoever runs the tests does: what is there is kept.
         self.assertEqual(self.run_script()[1], [])
         self.assertEqual(self.run_script(source=False)[1], [])
         # Elsewhere: out of the cache.
         self.assertEqual(self.run_script("other")[1], [])
-        self.assertEqual(read(self.path("other/vmlinux")), read(self.path("image")))
+        self.assertEqual(read(self.path("other/vmlinux")), packed(self.path("image")))
         self.assertEqual(self.key("other"), self.key())
 
     def test_what_makes_another_kernel(self):
@@ -123,7 +128,7 @@ class Script(unittest.TestCase):
         self.package("two")
         self.assertEqual(self.run_script()[1], ["allnoconfig", "vmlinux"])
         keys.append(self.key())
-        for name in ("fragment", "build.sh"):
+        for name in ("fragment", "build.sh", "pack.py"):
             path = os.path.join(os.path.dirname(self.script), name)
             write(path, read(path) + b"# more\n")
             self.assertEqual(self.run_script()[1], ["allnoconfig", "vmlinux"])
@@ -131,7 +136,7 @@ class Script(unittest.TestCase):
         write(self.path("bin/gcc"), "#!/bin/sh\necho another compiler\n", 0o755)
         self.assertEqual(self.run_script()[1], ["allnoconfig", "vmlinux"])
         keys.append(self.key())
-        self.assertEqual(len(set(keys)), 5)
+        self.assertEqual(len(set(keys)), 6)
 
     def test_a_lost_option_is_named(self):
         write(self.path("lost"), "CONFIG_VIRTIO_MEM=y")
@@ -145,9 +150,10 @@ class Script(unittest.TestCase):
         good = read(self.path("out/vmlinux"))
         self.package("two")
         for break_it, words in ((lambda: write(self.path("broken"), ""), "mm/slub.c:1: error"),
-                                (lambda: write(self.path("image"), test_check.image(b"")), "no note with an entry for PVH"),
-                                (lambda: write(self.path("image"), test_check.image(test_check.PVH, size=13_000_000)),
-                                 "13000000 bytes")):
+                                (lambda: write(self.path("image"), test_check.image(b"", size=0x4000)), "no note with an entry for PVH"),
+                                (lambda: write(self.path("image"), test_check.image(
+                                    test_check.PVH, size=13_000_000, load=(0x1000000, 13_000_000))), "more than 12000000"),
+                                (lambda: write(self.path("image"), test_check.image(test_check.PVH)), "ends before")):
             break_it()
             self.assertIn(words, self.run_script(code=1)[0])
             self.assertEqual(read(self.path("out/vmlinux")), good)
@@ -161,7 +167,7 @@ class Script(unittest.TestCase):
         os.unlink(self.path("out/vmlinux.version"))
         write(self.path("out/vmlinux"), "half")
         self.run_script()
-        self.assertEqual(read(self.path("out/vmlinux")), read(self.path("image")))
+        self.assertEqual(read(self.path("out/vmlinux")), packed(self.path("image")))
 
 
 if __name__ == "__main__":
