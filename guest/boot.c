@@ -83,7 +83,14 @@ static void offer_modules(const struct log_sink *log)
 static void open_log(struct agent *agent)
 {
 	static int kmsg;
+	int all = open("/proc/sys/kernel/printk_devkmsg", O_WRONLY | O_CLOEXEC);
 
+	/* Else the kernel drops what is over ten lines in five seconds. It is refused where the command line chose. */
+	if (all >= 0) {
+		if (write(all, "on\n", 3) < 0)
+			errno = 0;
+		close(all);
+	}
 	kmsg = open("/dev/kmsg", O_WRONLY | O_CLOEXEC);
 	if (kmsg < 0)
 		return;
