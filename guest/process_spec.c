@@ -86,7 +86,8 @@ static int parse_capabilities(const struct json *process, const char *where, str
 			if (number >= 0)
 				spec->caps[set] |= 1ULL << number;
 			else
-				r = note(ignored, place.path, names.items[i], err);
+				r = note(ignored, field_join(place.path, members[set]).path, names.items[i],
+				         err);
 		}
 		words_free(&names);
 	}
