@@ -188,17 +188,32 @@ def case_oom_score(place):
 def case_scheduling(place):
     with place.container() as c:
         # What the specification does not say is inherited.
-        equal(c.text("probe", "nice", "ioprio"), f"0 {os.getpriority(os.PRIO_PROCESS, 0)}\n0\n")
+        equal(c.text("probe", "nice", "ioprio"), f"0 {0 if place.in_vm else os.getpriority(os.PRIO_PROCESS, 0)}\n0\n")
         more = {"scheduler": {"policy": "SCHED_BATCH", "nice": 5}, "ioPriority": {"class": "IOPRIO_CLASS_IDLE",
                                                                                "priority": 4}}
         equal(c.text("probe", "nice", "ioprio", more=more), f"3 5\n{3 << 13 | 4}\n")
         more = {"scheduler": {"policy": "SCHED_IDLE", "flags": ["SCHED_FLAG_RESET_ON_FORK"]}}
         equal(c.text("probe", "nice", more=more), f"{5 | 0x40000000} 0\n")
+        # What a real-time process gets: a place in the queue, or a share of time. A deadline needs a whole machine of CPUs.
+        more = {"scheduler": {"policy": "SCHED_FIFO", "priority": 7}}
+        equal(c.text("probe", "sched", more=more), "1 0 7 0 0 0\n")
+        more = {"scheduler": {"policy": "SCHED_RR", "priority": 99, "flags": ["SCHED_FLAG_RESET_ON_FORK"]}}
+        equal(c.text("probe", "sched", more=more), "2 0 99 0 0 0\n")
+        more = {"scheduler": {"policy": "SCHED_DEADLINE", "runtime": 2000000, "deadline": 40000000, "period": 50000000}}
+        equal(c.text("probe", "sched", more=more), "6 0 0 2000000 40000000 50000000\n")
+        # What the kernel does not take has its errno: a deadline before the runtime is over, a priority of none.
+        refused("EINVAL", "spec", c.run, "true", message="process.scheduler", more={
+            "scheduler": {"policy": "SCHED_DEADLINE", "runtime": 50000000, "deadline": 40000000, "period": 50000000}})
+        refused("EINVAL", "spec", c.run, "true", message="process.scheduler", more={"scheduler": {"policy": "SCHED_FIFO"}})
         cpus = status(c, "Cpus_allowed_list", more={"execCPUAffinity": {"initial": "0", "final": "0"}})
         equal(cpus, ["0"])
         for more, part in (({"scheduler": {"policy": "SCHED_X"}}, "process.scheduler.policy"),
                            ({"scheduler": {}}, "process.scheduler.policy: required"),
                            ({"scheduler": {"policy": "SCHED_OTHER", "flags": ["X"]}}, "process.scheduler.flags"),
+                           ({"scheduler": {"policy": "SCHED_FIFO", "priority": 100}}, "process.scheduler.priority"),
+                           ({"scheduler": {"policy": "SCHED_FIFO", "priority": "1"}}, "process.scheduler.priority"),
+                           *(({"scheduler": {"policy": "SCHED_DEADLINE", name: value}}, f"process.scheduler.{name}")
+                             for name in ("runtime", "deadline", "period") for value in (-1, "1", 1.5)),
                            ({"ioPriority": {"class": "X"}}, "process.ioPriority.class"),
                            ({"ioPriority": {"class": "IOPRIO_CLASS_BE", "priority": 8}}, "process.ioPriority.priority"),
                            ({"execCPUAffinity": {"initial": "0-"}}, "process.execCPUAffinity.initial")):
@@ -278,6 +293,14 @@ def case_personality_and_memory_policy(place):
                                 "memoryPolicy": {"mode": "MPOL_PREFERRED", "nodes": "0"}}) as c:
         equal(c.text("probe", "personality", "mempolicy"), "8\n1 1\n")
         equal(c.text("uname", "-m"), "i686\n")
+    # The kernel gives a mode back with its flags.
+    for mode, flag, number in (("MPOL_BIND", "MPOL_F_STATIC_NODES", 2 | 1 << 15), ("MPOL_INTERLEAVE", "MPOL_F_RELATIVE_NODES", 3 | 1 << 14),
+                               ("MPOL_BIND", "MPOL_F_NUMA_BALANCING", 2 | 1 << 13)):
+        with place.container(linux={"memoryPolicy": {"mode": mode, "nodes": "0", "flags": [flag]}}) as c:
+            equal(c.text("probe", "mempolicy"), f"{number} 1\n")
+    # Both at once are what the kernel refuses.
+    refused("EINVAL", "spec", lambda: place.once("true", linux={"memoryPolicy": {
+        "mode": "MPOL_BIND", "nodes": "0", "flags": ["MPOL_F_STATIC_NODES", "MPOL_F_RELATIVE_NODES"]}}), message="memoryPolicy")
     with place.container() as c:
         # As the agent has it: 0, but on a host whose tests run without address space randomisation.
         equal(c.text("probe", "personality", "mempolicy"), place.personality() + "\n0 0\n")

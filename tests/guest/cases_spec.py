@@ -4,10 +4,22 @@ import copy
 import json
 import os
 
-from agent import Refused, make_spec
+from agent import Refused, default_mounts, make_spec
 from place import equal, refused
 
 FULL = os.environ.get("CCHV_TEST_FULL") == "1"
+
+HOOKS = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
+# Rules of linux.resources.devices that are none, and what the error names.
+DEVICE_RULES = [
+    ({}, ": not an array"), ([1], "[0]: not an object"), ([{}], "[0].allow: required"), ([{"allow": 1}], "[0].allow"),
+    ([{"allow": True}, {"allow": "no"}], "[1].allow"), ([{"allow": True, "type": "x"}], "[0].type"),
+    ([{"allow": True, "type": "cb"}], "[0].type"), ([{"allow": True, "type": 1}], "[0].type"),
+    ([{"allow": True, "type": "c", "major": "1"}], "[0].major"), ([{"allow": True, "type": "c", "major": -2}], "[0].major"),
+    ([{"allow": True, "type": "c", "major": 1 << 32}], "[0].major"), ([{"allow": True, "type": "c", "minor": 1.5}], "[0].minor"),
+    ([{"allow": True, "type": "c", "minor": 1 << 20}], "[0].minor"), ([{"allow": True, "access": "rwx"}], "[0].access"),
+    ([{"allow": True, "access": 7}], "[0].access"), ([{"allow": True, "access": []}], "[0].access"),
+]
 
 
 def case_what_is_refused(place):
@@ -36,8 +48,17 @@ def case_what_is_refused(place):
         ("EOPNOTSUPP", linux(seccomp={"defaultAction": "SCMP_ACT_NOTIFY"}), "linux.seccomp.defaultAction"),
         ("EOPNOTSUPP", linux(resources={"memory": {"disableOOMKiller": True}}), "linux.resources.memory.disableOOMKiller"),
         ("EOPNOTSUPP", linux(resources={"network": {"classID": 1}}), "linux.resources.network.classID"),
-        ("EOPNOTSUPP", {"hooks": {"prestart": [{"path": "/x"}]}}, "hooks.prestart"),
-        ("EOPNOTSUPP", {"hooks": {"createContainer": [{"path": "/x"}]}}, "hooks.createContainer"),
+        *(("EOPNOTSUPP", {"hooks": {kind: [{"path": "/x"}]}}, f"hooks.{kind}") for kind in HOOKS),
+        *(("EINVAL", {"hooks": {kind: {"path": "/x"}}}, f"hooks.{kind}: not an array") for kind in HOOKS),
+        *(("EINVAL", linux(resources={"devices": rules}), f"linux.resources.devices{part}") for rules, part in DEVICE_RULES),
+        *(("EOPNOTSUPP", {"mounts": [{"destination": "/x", "type": "tmpfs", kind: [{"containerID": 0, "hostID": 1, "size": 1}]}]},
+           f"mounts[0].{kind}") for kind in ("uidMappings", "gidMappings")),
+        ("EINVAL", linux(resources={"blockIO": {"leafWeight": 1001}}), "linux.resources.blockIO.leafWeight"),
+        ("EINVAL", linux(resources={"blockIO": {"weightDevice": [{"major": 8, "minor": 0, "leafWeight": "1"}]}}),
+         "linux.resources.blockIO.weightDevice[0].leafWeight"),
+        ("EINVAL", linux(seccomp={"defaultAction": "SCMP_ACT_ALLOW", "listenerMetadata": 1}), "linux.seccomp.listenerMetadata"),
+        ("EINVAL", linux(memoryPolicy={"mode": "MPOL_BIND", "nodes": "0", "flags": ["MPOL_F_X"]}), "linux.memoryPolicy.flags"),
+        ("EINVAL", {"root": {"path": 1}}, "root.path: not a string"),
         ("EINVAL", {"ociVersion": None}, "ociVersion: required"),
         ("EINVAL", {"ociVersion": "2.0.0"}, "ociVersion"),
         ("EINVAL", {"hostname": "h" * 65}, "hostname"),
@@ -49,12 +70,15 @@ def case_what_is_refused(place):
     ]
     for path in ("/proc/1/ns/net", "/var/run/netns/x", "container:", "container:../x"):
         errno = "EINVAL" if path.startswith("container:") else "EOPNOTSUPP"
-        for kind in ("pid", "network", "ipc", "uts"):
+        for kind in ("pid", "network", "ipc", "uts", "mount", "cgroup", "time"):
             others = [{"type": other} for other in ("pid", "mount", "uts") if other != kind]
             rows.append((errno, linux(namespaces=others + [{"type": kind, "path": path}]),
                          f"linux.namespaces[{len(others)}].path"))
+    rows.append(("EOPNOTSUPP", linux(namespaces=[{"type": "pid"}, {"type": "uts"}, {"type": "mount", "path": "container:x"}]),
+                 "linux.namespaces[2].path: a mount namespace"))
+    rootfs = place.rootfs()
     for errno, change, part in rows:
-        refused(errno, "spec", place.container, message=part, **change)
+        refused(errno, "spec", place.container, message=part, rootfs=rootfs, **change)
     equal([name for name in place.agent.call("container.list")["containers"]], [])
 
 
@@ -66,6 +90,51 @@ def case_what_is_passed_over(place):
     with place.container(linux=linux, more=more, annotations={"a": "b"}, hooks={"prestart": []}, windows={"x": 1},
                          unknown=[1, 2]) as c:
         equal(c.text("hostname"), "container\n")
+
+
+def logged(place, name):
+    """What the agent's log says of a container, in any order."""
+    return sorted(line.split(f"container '{name}'", 1)[1] for line in place.agent_log().splitlines()
+                  if f"container '{name}'" in line and "is ignored" in line)
+
+
+def case_what_is_ignored_is_in_the_log(place):
+    """One line for each field that has no effect, and none for those that are passed over in silence."""
+    memory = {"swappiness": 10, "kernel": 1 << 30, "kernelTCP": -1, "useHierarchy": False}
+    block = {"leafWeight": 10, "weightDevice": [{"major": 8, "minor": 0, "leafWeight": 300}]}
+    seccomp = {"defaultAction": "SCMP_ACT_ALLOW", "listenerPath": "/run/listener", "listenerMetadata": "x",
+               "architectures": ["SCMP_ARCH_X86_64", "SCMP_ARCH_AARCH64"], "flags": ["SECCOMP_FILTER_FLAG_TSYNC"],
+               "syscalls": [{"names": ["no_such_call"], "action": "SCMP_ACT_ERRNO"}]}
+    linux = {"intelRdt": {"closID": "x", "enableCMT": True}, "mountLabel": "label", "cgroupsPath": "/somewhere/else", "seccomp": seccomp,
+             "resources": {"memory": memory, "blockIO": block, "devices": [{"allow": True, "access": "rwm"}]},
+             "devices": [{"path": "/dev/not-here", "type": "c", "major": 4000, "minor": 1}]}
+    mounts = default_mounts() + [{"destination": "/mnt", "type": "tmpfs", "source": "t",
+                                  "options": ["iversion", "noiversion", "loud", "silent", "ro"]}]
+    labels = {"apparmorProfile": "docker-default", "selinuxLabel": "label"}
+    with place.container(name="ignoring", linux=linux, mounts=mounts, more=labels, caps=["CAP_KILL", "CAP_OF_TOMORROW"],
+                         annotations={"a": "b"}, root={"path": "/no/such/../directory"}) as c:
+        equal(c.text("hostname"), "container\n")  # root.path, which is not there, changed nothing either
+        last = len(default_mounts())
+        of_process = [f"process.{name}" for name in ("apparmorProfile", "selinuxLabel")] + [
+            f"process.capabilities.{name}.CAP_OF_TOMORROW" for name in ("bounding", "effective", "permitted")]
+        wanted = [f"mounts[{last}].options.{word}" for word in ("iversion", "noiversion", "loud", "silent")] + of_process + [
+            f"linux.resources.memory.{name}" for name in memory] + [
+            "linux.resources.blockIO.leafWeight", "linux.resources.blockIO.weightDevice[0].leafWeight", "linux.intelRdt",
+            "linux.mountLabel", "linux.seccomp.listenerPath", "linux.seccomp.listenerMetadata"]
+        found = logged(place, "ignoring")
+        equal([line for line in found if "/dev/not-here" not in line], sorted(f": {field} is ignored" for field in wanted))
+        equal(len([line for line in found if line.startswith(": linux.devices: '/dev/not-here' is ignored: ")]), 1)
+        # An exec names what it ignores, too.
+        c.text("true", more=labels, caps=["CAP_OF_TOMORROW"])
+        equal([line for line in logged(place, "ignoring") if ", exec" in line], sorted(f", exec: {field} is ignored" for field in of_process))
+        if place.in_vm:
+            c.call("update", resources={"devices": [{"allow": False, "access": "rwm"}], "memory": {"kernel": -1}})
+            equal([line for line in logged(place, "ignoring") if line not in found and ", exec" not in line],
+                  [": linux.resources.devices is ignored"])
+            equal(logged(place, "ignoring").count(": linux.resources.memory.kernel is ignored"), 2)
+    with place.container(name="plain", linux={"cgroupsPath": "/x", "seccomp": {**seccomp, "listenerPath": None, "listenerMetadata": None}},
+                         annotations={"a": "b"}, unknown=[1]):
+        equal(logged(place, "plain"), [])
 
 
 def case_names_and_sysctl(place):
@@ -99,6 +168,24 @@ def case_shared_namespaces(place):
             equal(pod.text("echo", "lives"), "lives\n")
     refused("ENOENT", "spec", place.container, hostname=None, message="pod",
             linux={"namespaces": [{"type": "pid"}, {"type": "mount"}, {"type": "uts", "path": "container:pod"}]})
+
+
+def case_shared_cgroup_and_time_namespaces(place):
+    kinds = [{"type": kind} for kind in ("pid", "mount", "uts", "cgroup", "time")]
+    with place.container(linux={"namespaces": kinds, "timeOffsets": {"monotonic": {"secs": 86400}}}) as pod:
+        shared = [{"type": kind} for kind in ("pid", "mount", "uts")] + [
+            {"type": kind, "path": f"container:{pod.name}"} for kind in ("cgroup", "time")]
+        with place.container(linux={"namespaces": shared}) as c:
+            for kind in ("cgroup", "time"):
+                equal(c.text("readlink", f"/proc/self/ns/{kind}"), pod.text("readlink", f"/proc/self/ns/{kind}"))
+            # Init's own, not only those of what is started later.
+            equal(c.text("readlink", "/proc/1/ns/time"), pod.text("readlink", "/proc/1/ns/time"))
+            apart = int(c.text("probe", "monotonic")) - int(plain_monotonic(place))
+            assert 86400 - 30 <= apart <= 86400, apart
+        for kind in ("cgroup", "time"):
+            refused("EINVAL", "spec", place.container, message="linux.timeOffsets" if kind == "time" else "namespaces[3]",
+                    linux={"namespaces": shared[:3] + [{"type": kind, "path": f"container:{pod.name}" if kind == "time" else "container:"}],
+                           "timeOffsets": {"monotonic": {"secs": 1}} if kind == "time" else {}})
 
 
 def case_time_offsets(place):

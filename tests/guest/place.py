@@ -167,6 +167,10 @@ class HostPlace(Place):
         with open(f"/proc/{self.process.pid}/personality", encoding="ascii") as f:
             return format(int(f.read(), 16), "x")
 
+    def agent_log(self):
+        with open(self.log.name, encoding="utf-8", errors="replace") as f:
+            return f.read()
+
     def close(self):
         self.agent.close()
         self.process.terminate()
@@ -252,6 +256,10 @@ class VmPlace(Place):
 
     def personality(self):
         return "0"
+
+    def agent_log(self):
+        """Of the kernel's log: the console has the loud lines alone."""
+        return self.once("dmesg", caps=agent.CAPABILITIES + ["CAP_SYSLOG"]).out.decode(errors="replace")
 
     def close(self):
         self.agent.close()

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,6 +88,24 @@ static void policy(void)
 	printf("%d %lx\n", mode, nodes[0]);
 }
 
+static void scheduler(void)
+{
+	struct {
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t runtime, deadline, period;
+	} s = { .size = sizeof(s) };
+
+	if (syscall(SYS_sched_getattr, 0, &s, sizeof(s), 0) < 0) {
+		answer(-1);
+		return;
+	}
+	printf("%u %d %u %llu %llu %llu\n", s.policy, s.nice, s.priority, (unsigned long long)s.runtime,
+	       (unsigned long long)s.deadline, (unsigned long long)s.period);
+}
+
 static int ask(const char *q)
 {
 	if (strcmp(q, "vsock") == 0)
@@ -105,6 +124,8 @@ static int ask(const char *q)
 		descriptors();
 	else if (strcmp(q, "nice") == 0)
 		printf("%d %d\n", sched_getscheduler(0), getpriority(PRIO_PROCESS, 0));
+	else if (strcmp(q, "sched") == 0)
+		scheduler();
 	else if (strcmp(q, "ioprio") == 0)
 		printf("%ld\n", syscall(SYS_ioprio_get, 1, 0));
 	else if (strcmp(q, "personality") == 0)

@@ -122,6 +122,24 @@ TEST(block_io)
 	      "linux.resources.blockIO.weightDevice[0]: not an object");
 }
 
+TEST(leaf_weights_are_named_and_written_nowhere)
+{
+	struct json *j = parse("{'blockIO':{'leafWeight':10,'weightDevice':[{'major':8,'minor':16,'weight':500},"
+	                       "{'major':8,'minor':32,'leafWeight':500}]}}");
+	struct resources res;
+
+	CHECK_INT(resources_parse(j, 0, &res, NULL), 0);
+	CHECK_INT(res.count, 1);
+	CHECK_STR(res.writes[0].value, "8:16 4950");
+	CHECK_INT(res.ignored.count, 2);
+	CHECK(words_has(&res.ignored, "linux.resources.blockIO.leafWeight"));
+	CHECK(words_has(&res.ignored, "linux.resources.blockIO.weightDevice[1].leafWeight"));
+	resources_free(&res);
+	json_free(j);
+	fails("{'blockIO':{'leafWeight':1001}}", CCHV_ERR_INVALID, "linux.resources.blockIO.leafWeight");
+	fails("{'blockIO':{'leafWeight':'1'}}", CCHV_ERR_INVALID, "linux.resources.blockIO.leafWeight");
+}
+
 TEST(the_rest)
 {
 	WRITES("{'hugepageLimits':[{'pageSize':'2MB','limit':4194304}]}",

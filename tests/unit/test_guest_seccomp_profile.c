@@ -166,16 +166,53 @@ TEST(flags_and_listener)
 {
 	struct json *j = parse(
 		"{'defaultAction':'SCMP_ACT_ALLOW','flags':['SECCOMP_FILTER_FLAG_LOG',"
-		"'SECCOMP_FILTER_FLAG_TSYNC','SECCOMP_FILTER_FLAG_SPEC_ALLOW'],'listenerPath':'/x'}");
+		"'SECCOMP_FILTER_FLAG_TSYNC','SECCOMP_FILTER_FLAG_SPEC_ALLOW'],'listenerPath':'/x',"
+		"'listenerMetadata':'y'}");
 	struct words ignored = { NULL, 0 };
 	struct seccomp_filter filter;
 
 	CHECK_INT(profile_compile(j, &filter, &ignored, NULL), 0);
 	CHECK_INT(filter.flags, 2 | 4);
+	CHECK_INT(ignored.count, 2);
 	CHECK(words_has(&ignored, "linux.seccomp.listenerPath"));
+	CHECK(words_has(&ignored, "linux.seccomp.listenerMetadata"));
 	profile_free(&filter);
 	words_free(&ignored);
 	json_free(j);
+}
+
+/* What no x86 kernel runs changes nothing, and is no reason for a line; what an x86 kernel runs does. */
+TEST(architectures_of_others_are_passed_over)
+{
+	static const char *const lists[] = {
+		"", "'SCMP_ARCH_X86_64'",
+		"'SCMP_ARCH_AARCH64','SCMP_ARCH_ARM','SCMP_ARCH_MIPS64N32','SCMP_ARCH_S390X',"
+		"'SCMP_ARCH_PPC64LE','SCMP_ARCH_RISCV64'",
+		"'SCMP_ARCH_X86'"
+	};
+	struct seccomp_filter filters[ARRAY_LEN(lists)];
+
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
+		struct words ignored = { NULL, 0 };
+		char text[512];
+		struct json *j;
+
+		snprintf(text, sizeof(text),
+		         "{'defaultAction':'SCMP_ACT_ALLOW','architectures':[%s],'syscalls':[{'names':"
+		         "['uname'],'action':'SCMP_ACT_ERRNO'}]}",
+		         lists[i]);
+		j = parse(text);
+		CHECK_INT(profile_compile(j, &filters[i], &ignored, NULL), 0);
+		CHECK_INT(ignored.count, 0);
+		json_free(j);
+	}
+	for (size_t i = 1; i < 3; i++) {
+		CHECK_INT(filters[i].length, filters[0].length);
+		CHECK(memcmp(filters[i].code, filters[0].code, filters[0].length * sizeof(*filters[0].code)) == 0);
+	}
+	CHECK(filters[3].length > filters[0].length);
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+		profile_free(&filters[i]);
 }
 
 TEST(no_vsock_for_containers)
