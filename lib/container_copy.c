@@ -6,19 +6,38 @@
 #include "exec.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/export.h"
+#include "base/fd.h"
 #include "stdio_config.h"
 
 #define UNDO_MS 5000
 
-/* A process that tells its failure by its exit code: an errno that it leaves with. */
-static int judge(const struct exec *exec, const char *what, const char *path, cchv_error **err)
+#define LINE_MAX_BYTES 512U
+
+/* What the agent says of its failure: one line, which may be missing, too long, or no text. */
+static void read_line(int fd, char *line, size_t size)
 {
+	ssize_t n = read(fd, line, size - 1);
+
+	line[n > 0 ? n : 0] = '\0';
+	line[strcspn(line, "\n")] = '\0';
+	for (char *p = line; *p; p++)
+		if ((unsigned char)*p < ' ' || *p == 0x7f)
+			*p = '?';
+}
+
+/* Exit codes of the agent (guest/PROTOCOL.md, archive): 1 when something failed, 2 for a stream that is none. */
+static int judge(const struct exec *exec, const char *what, const char *path, int said_fd, cchv_error **err)
+{
+	char line[LINE_MAX_BYTES];
+
 	if (exec->gone)
 		return err_set(err, exec->gone, 0, "%s '%s': %s", what, path,
 		               exec->gone_text ? exec->gone_text : "the VM has ended");
@@ -28,10 +47,9 @@ static int judge(const struct exec *exec, const char *what, const char *path, cc
 		                    exec->signal);
 	if (exec->exit_code == 0)
 		return CCHV_OK;
-	return err_set_from(err, err_code_of_errno(exec->exit_code) == CCHV_ERR_SYSTEM ? CCHV_ERR_GUEST
-	                    : err_code_of_errno(exec->exit_code), CCHV_ORIGIN_GUEST, exec->exit_code,
-	        "%s '%s': %s",
-	                    what, path, strerror(exec->exit_code));
+	read_line(said_fd, line, sizeof(line));
+	return err_set_from(err, exec->exit_code == 2 ? CCHV_ERR_INVALID : CCHV_ERR_GUEST, CCHV_ORIGIN_GUEST, 0,
+	                    "%s '%s': %s", what, path, *line ? line : "it failed, and said no more");
 }
 
 /* Its time ran out, or the other side is broken: end it, and let its record go. */
@@ -44,16 +62,19 @@ static void give_up(struct exec *exec)
 	guest_call(exec->vm, "exec.signal", params, clock_deadline(UNDO_MS), NULL, NULL);
 }
 
+/* A guest may send for ever: nobody waits for the end of what is not wanted any more. */
 static int wait_for_end(struct exec *exec, uint64_t deadline, cchv_error **err)
 {
 	int r = CCHV_OK;
 
-	while (r == CCHV_OK && exec->listed && exec->phase != EXEC_ENDED)
+	while (r == CCHV_OK && exec->listed && exec->phase != EXEC_ENDED && !exec_stream_lost(exec, CCHV_STDOUT))
 		r = vm_serve(exec->vm, deadline, err);
 	if (exec->phase == EXEC_ENDED)
 		cchv_error_free(err ? steal(err) : NULL);
 	else if (exec->listed)
 		give_up(exec);
+	if (r == CCHV_OK && exec->phase != EXEC_ENDED && exec_stream_lost(exec, CCHV_STDOUT))
+		return err_set(err, CCHV_ERR_SYSTEM, EPIPE, "the fd took no more");
 	return exec->phase == EXEC_ENDED ? CCHV_OK : r < 0 ? r : err_set(err, CCHV_ERR_STATE, 0,
 	                                                                 "the VM was let go of");
 }
@@ -61,24 +82,23 @@ static int wait_for_end(struct exec *exec, uint64_t deadline, cchv_error **err)
 /* The bytes that the reader's side did not take are a failure here: the copy would be cut short. */
 static int check_lost(const struct exec *exec, const char *what, const char *path, cchv_error **err)
 {
-	if (!exec->streams[CCHV_STDOUT].lost)
+	if (!exec_stream_lost(exec, CCHV_STDOUT))
 		return CCHV_OK;
 	return err_set(err, CCHV_ERR_SYSTEM, EPIPE, "%s '%s': the fd took no more", what, path);
 }
 
-/* Its output may be still on its way to a slow fd when its end is known. */
+/* Its output may be still on its way to a slow fd when its end is known. (What it says is short, or not waited for.) */
 static int wait_for_output(struct exec *exec, uint64_t deadline, cchv_error **err)
 {
 	int r = CCHV_OK;
 
-	while (r == CCHV_OK && exec->listed && !exec_streams_have_ended(exec))
+	while (r == CCHV_OK && exec->listed && exec->streams[CCHV_STDOUT].out && !exec_stream_lost(exec, CCHV_STDOUT))
 		r = vm_serve(exec->vm, deadline, err);
 	return r;
 }
 
 static int run_archive(struct container *container, const char *op, const char *path,
-                       cchv_stdio_config *stdio,
-                       uint64_t deadline, cchv_error **err)
+                       cchv_stdio_config *stdio, int said_fd, uint64_t deadline, cchv_error **err)
 {
 	struct json *archive = json_new_object();
 	struct exec *exec = NULL;
@@ -108,7 +128,7 @@ static int run_archive(struct container *container, const char *op, const char *
 	if (r == CCHV_OK)
 		r = wait_for_output(exec, deadline, err);
 	if (r == CCHV_OK)
-		r = judge(exec, op, path, err);
+		r = judge(exec, op, path, said_fd, err);
 	if (r == CCHV_OK)
 		r = check_lost(exec, op, path, err);
 	if (exec->listed && exec->phase == EXEC_ENDED && !exec->gone) {
@@ -126,13 +146,21 @@ static int copy(cchv_container *handle, const char *what, const char *op, const 
                 int timeout_ms, cchv_error **err)
 {
 	cleanup_stdio_config cchv_stdio_config *stdio = NULL;
+	cleanup_close int said_fd = -1, say_fd = -1;
 	uint64_t deadline = clock_deadline(timeout_ms);
-	int r;
+	int said[2], r;
 
 	err_clear(err);
 	if (!path || path[0] != '/' || fd < 0)
 		return err_set(err, CCHV_ERR_INVALID, 0, "%s: wrong argument", what);
+	/* A pipe holds as much of its words as anybody reads. */
+	if (pipe2(said, O_CLOEXEC | O_NONBLOCK) < 0)
+		return err_set(err, CCHV_ERR_SYSTEM, errno, "%s: pipe", what);
+	said_fd = said[0];
+	say_fd = said[1];
 	r = cchv_stdio_config_new(&stdio);
+	if (r == CCHV_OK)
+		r = cchv_stdio_config_set_fd(stdio, CCHV_STDERR, say_fd);
 	if (r == CCHV_OK)
 		r = cchv_stdio_config_set_fd(stdio, stream, fd);
 	if (r < 0)
@@ -147,7 +175,7 @@ static int copy(cchv_container *handle, const char *what, const char *op, const 
 		r = err_set(err, CCHV_ERR_STATE, 0, "container '%s': its VM has not booted",
 		            handle->container->id);
 	if (r == CCHV_OK)
-		r = run_archive(handle->container, op, path, stdio, deadline, err);
+		r = run_archive(handle->container, op, path, stdio, said_fd, deadline, err);
 	vm_leave(handle->vm);
 	return r;
 }

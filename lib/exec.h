@@ -101,7 +101,7 @@ const char *exec_wire_id(const struct exec *exec);
 struct json *exec_params(const struct exec *exec);            /* container and exec; NULL: no memory */
 int exec_handle_new(struct exec *exec, cchv_exec **ret_handle, cchv_error **err);
 struct exec *exec_find(struct container *container, const char *id);
-/* From the agent's exec.state: make or refresh. */
+/* From the agent's exec.state: make or refresh. The caller gets a reference. */
 int exec_from_state(struct container *container, const char *id, const struct json *state, struct exec **ret_exec,
                     cchv_error **err);
 int exec_parse_exit(struct exec *exec, const struct json *message);
@@ -121,6 +121,7 @@ void exec_streams_close(struct exec *exec);                   /* nothing moves a
 void exec_streams_drain(struct exec *exec);                   /* what lies in the sockets, as far as it goes */
 int exec_streams_are_drained(const struct exec *exec);
 int exec_streams_have_ended(const struct exec *exec);         /* no pump is left */
+uint64_t exec_stream_lost(const struct exec *exec, int number); /* bytes of an output whose reader has left */
 /* Until when draining is worth waiting: a stream that was stuck before has had its time. CLOCK_MONOTONIC */
 uint64_t exec_streams_drain_deadline(const struct exec *exec);
 void exec_stream_finish_input(struct exec *exec);             /* what was read is sent, then the end */

@@ -333,6 +333,13 @@ int exec_streams_have_ended(const struct exec *exec)
 	return !exec->streams[CCHV_STDOUT].out && !exec->streams[CCHV_STDERR].out;
 }
 
+uint64_t exec_stream_lost(const struct exec *exec, int number)
+{
+	const struct exec_stream *stream = &exec->streams[number];
+
+	return stream->out ? pump_out_lost(stream->out) : stream->lost;
+}
+
 uint64_t exec_streams_drain_deadline(const struct exec *exec)
 {
 	uint64_t first = CLOCK_NEVER;
