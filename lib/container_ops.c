@@ -386,6 +386,7 @@ CCHV_API int cchv_container_list_execs(cchv_container *container, int timeout_ms
 	return r;
 }
 
+/* The caller gets a reference. */
 static int open_exec(struct container *container, const char *id, uint64_t deadline, struct exec **ret_exec,
                      cchv_error **err)
 {
@@ -396,6 +397,7 @@ static int open_exec(struct container *container, const char *id, uint64_t deadl
 
 	/* One that we follow, or that we know the end of, is known better here. */
 	if (exec && exec->phase != EXEC_STARTING) {
+		exec_ref(exec);
 		*ret_exec = exec;
 		return CCHV_OK;
 	}
@@ -426,8 +428,10 @@ CCHV_API int cchv_container_open_exec(cchv_container *container, const char *exe
 	if (exec_id && strcmp(exec_id, "init") == 0)
 		exec_id = NULL;
 	r = open_exec(container->container, exec_id, deadline, &exec, err);
-	if (r == CCHV_OK)
+	if (r == CCHV_OK) {
 		r = exec_handle_new(exec, ret_exec, err);
+		exec_release(exec);
+	}
 	vm_leave(container->vm);
 	return r;
 }

@@ -198,6 +198,8 @@ int exec_from_state(struct container *container, const char *id, const struct js
 		r = exec_new(container, id, &exec, err);
 	if (r < 0)
 		return r;
+	/* One that has ended and that nobody holds goes with its end. */
+	exec_ref(exec);
 	if (exec->phase == EXEC_NEW) {
 		exec->pid = (int)pid;
 		exec->phase = EXEC_ALIVE;
