@@ -270,7 +270,8 @@ CCHV_API int cchv_container_delete(cchv_container *handle, int timeout_ms, cchv_
 	if (r == CCHV_OK)
 		r = container_unplug(container, deadline, err);
 	if (r == CCHV_OK && container->listed) {
-		remove_files(container, !container->config->keep_scratch);
+		/* One that was adopted with its VM has no settings: what it left is for prune. */
+		remove_files(container, container->config && !container->config->keep_scratch);
 		container->deleted = 1;
 		container_set_state(container, 0);
 		container_unlist(container);
