@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cp. Enters: one path here and one in a container. Leaves: the copy. tar packs and unpacks on this side;
- * what comes out of a container is distrusted: it is unpacked into a fresh directory beside the target, then
- * moved to the one name that was asked for.
+ * what comes out of a container is distrusted: a guard (tar_guard.h) looks at it first, it is unpacked into a fresh
+ * directory beside the target, then moved to the one name that was asked for.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <getopt.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <signal.h>
 #include <spawn.h>
@@ -14,14 +16,82 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "client.h"
 #include "commands.h"
 #include "launch.h"
+#include "tar_guard.h"
 
 #define COPY_MS (-1)
+#define MAX_FILES 1000000
+
+/* What a container may send at most. */
+struct limits {
+	uint64_t bytes; /* 0: what the target has free, less a twentieth of it all */
+	uint64_t files;
+};
+
+static int write_all(int fd, const unsigned char *data, size_t len)
+{
+	while (len) {
+		ssize_t n = write(fd, data, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -1;
+		data += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+/* From in to out, as far as the guard lets it pass: 0, or -1 with a line in errors, or without where out is gone. */
+static int guard_stream(int in, int out, int errors, const struct limits *limits)
+{
+	static unsigned char data[128 * TAR_BLOCK];
+	struct tar_guard guard;
+	size_t have = 0, whole;
+	ssize_t n;
+	int r = 0;
+
+	tar_guard_init(&guard, limits->bytes, limits->files);
+	while (r == 0 && (n = read(in, data + have, sizeof(data) - have)) != 0) {
+		if (n < 0 && errno == EINTR)
+			continue;
+		have += n < 0 ? 0 : (size_t)n;
+		whole = have / TAR_BLOCK * TAR_BLOCK;
+		for (size_t at = 0; r == 0 && at < whole; at += TAR_BLOCK)
+			r = tar_guard_block(&guard, data + at);
+		if (n < 0 || (r == 0 && write_all(out, data, whole) < 0))
+			return -1;
+		memmove(data, data + whole, have - whole);
+		have -= whole;
+	}
+	if (r == 0)
+		r = tar_guard_end(&guard);
+	if (r < 0)
+		dprintf(errors, "%s", guard.error);
+	tar_guard_free(&guard);
+	return r;
+}
+
+/* A process of its own, since cchv_container_copy_out() fills the one side while tar empties the other. */
+static pid_t fork_guard(int in, int not_ours, int out, int errors, const struct limits *limits)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		close(not_ours);
+		_exit(guard_stream(in, out, errors, limits) < 0);
+	}
+	if (pid < 0)
+		fail("fork: %m");
+	return pid;
+}
 
 /* What tar says goes to errors: it is news only where nothing before it failed. */
 static pid_t spawn_tar(const char *const *argv, int in, int out, int errors)
@@ -54,14 +124,23 @@ static int reap(pid_t pid)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -1;
 }
 
+/* The first line that was said there: 0 where there is none. */
+static int first_line(int errors, char *line, size_t size)
+{
+	ssize_t n = pread(errors, line, size - 1, 0);
+
+	line[n > 0 ? n : 0] = '\0';
+	line[strcspn(line, "\n")] = '\0';
+	return n > 0;
+}
+
 /* The first line that tar said, as one of ours. */
 static int fail_as_tar_did(int errors, const struct client *c, const char *path)
 {
-	char line[512] = "it failed";
-	ssize_t n = pread(errors, line, sizeof(line) - 1, 0);
+	char line[512];
 
-	line[n > 0 ? n : (ssize_t)strlen(line)] = '\0';
-	line[strcspn(line, "\n")] = '\0';
+	if (!first_line(errors, line, sizeof(line)))
+		strcpy(line, "it failed");
 	return fail("'%s:%s': tar: %s", c->record->name, path, strncmp(line, "tar: ", 5) == 0 ? line + 5 : line);
 }
 
@@ -84,42 +163,85 @@ static int remove_entry(const char *path, const struct stat *st, int flag, struc
 	return remove(path);
 }
 
-/* The stream of a container's path into argv's tar, or straight to stdout for argv NULL. */
-static int stream_out(struct client *c, const char *path, const char *const *argv)
+/* How a copy ended: of three that failed the one that knows why. EPIPE is the library's where another one was first. */
+static int judge(struct client *c, const char *path, cchv_error *err, int guard, int tar, const int *errors)
 {
-	cchv_error *err = NULL;
-	int fds[2], null_fd, errors, r;
-	pid_t pid;
+	char line[2 * TAR_NAME_MAX];
+	int r = 0;
 
-	if (!argv) {
-		r = cchv_container_copy_out(c->container, path, STDOUT_FILENO, COPY_MS, &err);
-		return r < 0 ? fail_error(err, "'%s:%s'", c->record->name, path) : 0;
-	}
-	null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
-	errors = memfd_create("tar", MFD_CLOEXEC);
-	if (null_fd < 0 || errors < 0 || pipe2(fds, O_CLOEXEC) < 0)
-		return fail("pipe: %m");
-	pid = spawn_tar(argv, fds[0], null_fd, errors);
-	close(fds[0]);
-	close(null_fd);
-	r = pid < 0 ? EXIT_OURS : 0;
-	if (r == 0 && cchv_container_copy_out(c->container, path, fds[1], COPY_MS, &err) < 0)
-		r = fail_error(err, "'%s:%s'", c->record->name, path);
-	close(fds[1]);
-	if (pid > 0 && reap(pid) < 0 && r == 0)
-		r = fail_as_tar_did(errors, c, path);
-	close(errors);
+	if (err && cchv_error_errno(err) != EPIPE)
+		return fail_error(err, "'%s:%s'", c->record->name, path);
+	if (guard < 0 && first_line(errors[0], line, sizeof(line)))
+		r = fail("'%s:%s': %s", c->record->name, path, line);
+	else if (tar < 0)
+		r = fail_as_tar_did(errors[1], c, path);
+	else if (err)
+		return fail_error(err, "'%s:%s'", c->record->name, path);
+	else if (guard < 0)
+		r = fail("'%s:%s': the copy failed on its way", c->record->name, path);
+	cchv_error_free(err);
 	return r;
 }
 
-static int copy_out(struct client *c, const char *from, const char *to)
+/* The stream of a container's path through the guard into argv's tar. */
+static int unpack_out(struct client *c, const char *path, const char *const *argv, const struct limits *limits)
+{
+	int raw[2], checked[2], errors[2], null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC), guard_ended, tar_ended;
+	cchv_error *err = NULL;
+	pid_t guard, tar;
+
+	errors[0] = memfd_create("guard", MFD_CLOEXEC);
+	errors[1] = memfd_create("tar", MFD_CLOEXEC);
+	if (null_fd < 0 || errors[0] < 0 || errors[1] < 0 || pipe2(raw, O_CLOEXEC) < 0 || pipe2(checked, O_CLOEXEC) < 0)
+		return fail("pipe: %m");
+	tar = spawn_tar(argv, checked[0], null_fd, errors[1]);
+	close(checked[0]);
+	close(null_fd);
+	guard = tar < 0 ? -1 : fork_guard(raw[0], raw[1], checked[1], errors[0], limits);
+	close(checked[1]);
+	close(raw[0]);
+	if (guard > 0)
+		cchv_container_copy_out(c->container, path, raw[1], COPY_MS, &err);
+	close(raw[1]);
+	guard_ended = guard > 0 ? reap(guard) : -1;
+	tar_ended = tar > 0 ? reap(tar) : -1;
+	if (guard < 0)
+		return EXIT_OURS;
+	guard = judge(c, path, err, guard_ended, tar_ended, errors);
+	close(errors[0]);
+	close(errors[1]);
+	return guard;
+}
+
+/* What a target has free, less what a file system should keep. */
+static uint64_t room_at(const char *directory)
+{
+	struct statvfs fs;
+	uint64_t free_bytes, kept;
+
+	if (statvfs(directory, &fs) < 0)
+		return 0;
+	free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+	kept = (uint64_t)fs.f_blocks * fs.f_frsize / 20;
+	return free_bytes > kept ? free_bytes - kept : 0;
+}
+
+static int stream_out(struct client *c, const char *path)
+{
+	cchv_error *err = NULL;
+	int r = cchv_container_copy_out(c->container, path, STDOUT_FILENO, COPY_MS, &err);
+
+	return r < 0 ? fail_error(err, "'%s:%s'", c->record->name, path) : 0;
+}
+
+static int copy_out(struct client *c, const char *from, const char *to, struct limits limits)
 {
 	char *from_copy, *base, *target, *parent_copy, *temp, *unpacked;
 	struct stat st;
 	int r;
 
 	if (strcmp(to, "-") == 0)
-		return stream_out(c, from, NULL);
+		return stream_out(c, from);
 	if (to[strlen(to) - 1] == '/' && stat(to, &st) < 0)
 		return fail("'%s': %m", to);
 	from_copy = xstrdup(from);
@@ -144,7 +266,9 @@ static int copy_out(struct client *c, const char *from, const char *to)
 					     NULL };
 
 		unpacked = xprintf("%s/%s", temp, strcmp(base, "/") && strcmp(base, ".") ? base : ".");
-		r = stream_out(c, from, argv);
+		if (!limits.bytes)
+			limits.bytes = room_at(temp);
+		r = unpack_out(c, from, argv, &limits);
 		if (r == 0 && lstat(unpacked, &st) < 0)
 			r = fail("'%s:%s': the container sent something else", c->record->name, from);
 		if (r == 0 && nftw(temp, tame_entry, 16, FTW_DEPTH | FTW_PHYS) < 0)
@@ -281,19 +405,42 @@ static char *container_colon(char *argument)
 	return argument[0] == '/' || argument[0] == '.' || !colon || colon == argument ? NULL : colon;
 }
 
+/* The options; the two paths are left. 0, or the code to end with. */
+static int read_options(int argc, char **argv, struct limits *limits)
+{
+	static const struct option options[] = { { "max-size", required_argument, NULL, 's' },
+						 { "max-files", required_argument, NULL, 'f' },
+						 { NULL, 0, NULL, 0 } };
+	char *end;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (c == 's' && (parse_size(optarg, &limits->bytes) < 0 || limits->bytes == 0))
+			return usage_error("cp", "--max-size '%s': not a size", optarg);
+		if (c == 'f') {
+			limits->files = strtoull(optarg, &end, 10);
+			if (*optarg < '0' || *optarg > '9' || *end || !limits->files)
+				return usage_error("cp", "--max-files '%s': not a number", optarg);
+		}
+		if (c == '?')
+			return EXIT_OURS;
+	}
+	return argc - optind == 2 ? 0 : usage_error("cp", "two paths are needed");
+}
+
 int cmd_cp(int argc, char **argv)
 {
+	struct limits limits = { 0, MAX_FILES };
+	char *from_colon, *to_colon, *colon, **paths;
 	struct client c = { 0 };
-	char *from_colon, *to_colon, *colon;
 	cchv_ctx *ctx;
-	int r = refuse_options(argc, argv);
+	int r = read_options(argc, argv, &limits);
 
 	if (r)
 		return r;
-	if (argc != 3)
-		return usage_error("cp", "two paths are needed");
-	from_colon = container_colon(argv[1]);
-	to_colon = container_colon(argv[2]);
+	paths = argv + optind;
+	from_colon = container_colon(paths[0]);
+	to_colon = container_colon(paths[1]);
 	if (!from_colon == !to_colon)
 		return usage_error("cp", "exactly one of the two is CONTAINER:PATH");
 	colon = from_colon ? from_colon : to_colon;
@@ -302,9 +449,9 @@ int cmd_cp(int argc, char **argv)
 		return usage_error("cp", "'%s': not an absolute path in the container", colon);
 	signal(SIGPIPE, SIG_IGN);
 	ctx = open_context();
-	r = client_open(ctx, from_colon ? argv[1] : argv[2], &c);
+	r = client_open(ctx, from_colon ? paths[0] : paths[1], &c);
 	if (r == 0)
-		r = from_colon ? copy_out(&c, colon, argv[2]) : copy_in(&c, argv[1], colon);
+		r = from_colon ? copy_out(&c, colon, paths[1], limits) : copy_in(&c, paths[0], colon);
 	client_close(&c);
 	cchv_ctx_free(ctx);
 	return r ? 1 : 0;

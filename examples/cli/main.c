@@ -31,7 +31,7 @@ static const struct command commands[] = {
 	{ "stats", cmd_stats, "[--no-stream] [--format table|json] [CONTAINER...]", "show use of resources" },
 	{ "pause", cmd_pause, "CONTAINER...", "freeze the processes of containers" },
 	{ "unpause", cmd_unpause, "CONTAINER...", "let frozen containers run again" },
-	{ "cp", cmd_cp, "CONTAINER:PATH PATH|- or PATH|- CONTAINER:PATH",
+	{ "cp", cmd_cp, "[--max-size SIZE] [--max-files N] CONTAINER:PATH PATH|- or PATH|- CONTAINER:PATH",
 	  "copy files out of or into a container" },
 	{ "events", cmd_events, "[--format text|json] [CONTAINER...]", "show what happens, as it happens" },
 	{ "image", cmd_image, "import|pull|ls|rm ...", "manage the image cache" },

@@ -258,7 +258,13 @@ int cchv_container_get_stats(cchv_container *container, int timeout_ms, cchv_sta
  * @timeout_ms: longest time to block in milliseconds; 0 looks once, -1 waits for ever
  * @err:        NULL, or receives the error (free it with cchv_error_free())
  *
- * Numeric owners, modes, times, xattrs, links and device nodes are in it.
+ * Numeric owners, modes, times, xattrs, links and device nodes are in it. What is in it is the
+ * guest's word alone, and so is its length: it may have names with "..", absolute names, files below
+ * a link that it has sent before, device nodes and programs with the set-user-ID bit, a size that is
+ * not that of the data, and no end. Who unpacks it bounds the bytes and the number of entries, by
+ * reading from a pipe and closing that, and lets no name lead out of one directory. The command
+ * `cchv cp` does so: at most 1,000,000 entries, and no more than leaves a twentieth of the target's
+ * file system free, unless told otherwise.
  *
  * Valid in: CREATED, RUNNING, PAUSED, STOPPED.
  * Threads:  any.

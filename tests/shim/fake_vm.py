@@ -165,6 +165,12 @@ class Agent(fake_vmm.Agent):
         self.specs[params["container"]] = params["spec"]
         return {}
 
+    def on_container_state(self, params):
+        mine = {e: p for (c, e), p in self.processes.items() if c == params["container"]}
+        running = "" in mine and mine[""].popen.poll() is None
+        return {"state": "running" if running else "stopped" if "" in mine else "created",
+                "pid": mine[""].popen.pid if running else 0, "execs": sorted(mine)}
+
     def streams_of(self, params):
         found = {}
         for name, stream in params.get("streams", {}).items():
@@ -176,9 +182,9 @@ class Agent(fake_vmm.Agent):
 
     def on_exec_start(self, params):
         process = params.get("process") or self.specs[params["container"]]["process"]
-        # Of archives there is one: what a container has written, as the plan has it.
+        # Of archives there is one, as the plan has it: what a container has written, or what a program says.
         if "archive" in params:
-            process = {"args": ["cat", self.plan.get("changes", "/does/not/exist")]}
+            process = {"args": self.plan.get("archive") or ["cat", self.plan.get("changes", "/does/not/exist")]}
         streams = self.streams_of(params)
         time.sleep(self.plan.get("slow_start", 0))
         # The program of an image, which no machine but a guest has at that place.
@@ -218,6 +224,14 @@ class Agent(fake_vmm.Agent):
         if not process:
             raise OSError(2, "exec")
         return process
+
+    def on_exec_state(self, params):
+        process = self.find(params)
+        if process.popen.poll() is None:
+            return {"state": "running", "pid": process.popen.pid}
+        code = process.popen.returncode
+        return {"state": "exited", "pid": process.popen.pid, "status": code << 8 if code >= 0 else -code, "time_ns": time.time_ns(),
+                "bytes": dict(process.sent), "oom": False}
 
     def on_exec_signal(self, params):
         self.find(params)
