@@ -220,3 +220,12 @@ def resident_bytes(pid):
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) * 1024
     return 0
+
+
+def anonymous_bytes(pid):
+    """What a process has for itself: without programs, and without memory that is a file, as a guest's is."""
+    with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+        for line in file:
+            if line.startswith("RssAnon:"):
+                return int(line.split()[1]) * 1024
+    return 0

@@ -308,6 +308,14 @@ def copies_stay_where_they_belong(t):
     mark = t.file("host-mark", b"host")
     t.cchv.exec("box", "sh", "-c", f"ln -s / /tmp/root; mkdir -p {os.path.dirname(mark)}; echo guest > {mark}")
     t.cchv("cp", f"box:/tmp/root{mark}", f"{t.dir()}/x", code=0)
+    # What comes out is bounded, and what is over the bound is not there.
+    t.cchv.exec("box", "sh", "-c", "mkdir /tmp/much; for i in 1 2 3 4; do echo 123456789 > /tmp/much/$i; done")
+    for bound, code in (("--max-size=39", 1), ("--max-files=4", 1), ("--max-size=40", 0), ("--max-files=5", 0)):
+        folder = t.dir()
+        done = t.cchv("cp", bound, "box:/tmp/much", folder, code=code)
+        equal(os.listdir(folder), [] if code else ["much"], f"with {bound}")
+        if code:
+            holds(done.error, bound.split("=")[0])
     where = t.dir("hostile")
     tar = f"{where}/hostile.tar"
     with tarfile.open(tar, "w") as file:

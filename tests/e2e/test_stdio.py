@@ -8,9 +8,15 @@ import subprocess
 import tempfile
 import time
 
+<<<<<<< HEAD
 import isolate
 from driver import resident_bytes
 from e2e import case, check, equal, holds, main, quick, wait_for
+=======
+from api import load
+from driver import VMM, anonymous_bytes, resident_bytes
+from e2e import case, check, equal, main, quick, wait_for
+>>>>>>> 30fa2f2 (tests/e2e: C and Python have what the command has)
 
 SEQ = "5af7b95208fdcff454bab3f5eddf567a688a3796c703d4fef91072e38645c062"  # of `seq 1 200000`, 1,288,895 bytes
 BULK = quick(64 << 20, 1 << 30)
@@ -117,10 +123,22 @@ def reader_that_leaves(t):
     equal(t.cchv.exec("box", "cat", "/tmp/left").out, b"done\n", "it came to its end")
 
 
+def memory_inside(t, id):
+    """{who: bytes}: of the VMM, its QEMU and the agent."""
+    cchv, context = load(t)
+    with cchv.Vm.open(id, context=context) as vm:
+        found = {"agent": vm.stats(timeout=60)["guest.agent.rss_bytes"]}
+    if VMM == "cchv-qemu":  # the guest's memory is a file of theirs
+        found.update(vmm=anonymous_bytes(t.cchv.vmm(id)), qemu=anonymous_bytes(t.cchv.qemu(id)))
+    return found
+
+
 @case(needs=("box",), timeout=quick(120, 900))
 def slow_reader(t):
     """It slows the writer, keeps memory bounded, and delays nobody else."""
     size = quick(256 << 20, 1 << 30)
+    equal(t.cchv.exec("box", "echo", "ok").out, b"ok\n", "what is needed once")
+    before = memory_inside(t, t.shared["box"])
     process = t.cchv.popen("exec", "box", "probe", "gen", size, 3)
     process.stdout.read(100)
     time.sleep(quick(3, 10))
@@ -131,6 +149,10 @@ def slow_reader(t):
     check(resident_bytes(process.pid) < 64 << 20, f"the command holds {resident_bytes(process.pid)} bytes")
     monitor = t.cchv.monitor(t.shared["box"])
     check(resident_bytes(monitor) < 64 << 20, f"the monitor holds {resident_bytes(monitor)} bytes")
+    during = memory_inside(t, t.shared["box"])
+    for who, limit in (("agent", 2 << 20), ("vmm", 16 << 20), ("qemu", 32 << 20)):
+        if who in before:
+            check(during[who] < before[who] + limit, f"{who}: {before[who]} bytes before, {during[who]} with a stalled stream")
     rest = subprocess.Popen([t.probe, "check", "3"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     # The first 100 bytes are read already: give them to the checker too.
     pattern = subprocess.run([t.probe, "gen", "100", "3"], capture_output=True, check=True).stdout
