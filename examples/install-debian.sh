@@ -19,7 +19,7 @@ build="gcc libc6-dev meson ninja-build pkg-config libyajl-dev libcurl4-openssl-d
 	libhttp-parser-dev libmnl-dev cpio xz-utils zstd kmod"
 run="libyajl2 libcurl4 libuuid1 libseccomp2 erofs-utils e2fsprogs qemu-system-x86"
 image="mmdebstrap"
-test="python3 bzip2 python3-pycparser g++ busybox-static skopeo umoci docker-registry strace socat jq expect xfsprogs attr libcap2-bin iproute2
+test="python3 python3-pip bzip2 python3-pycparser g++ busybox-static skopeo umoci docker-registry strace socat jq expect xfsprogs attr libcap2-bin iproute2
 	file"
 kernel="gcc libc6-dev make flex bison bc libelf-dev xz-utils python3"
 
