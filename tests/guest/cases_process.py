@@ -188,12 +188,13 @@ def case_oom_score(place):
 def case_scheduling(place):
     with place.container() as c:
         # What the specification does not say is inherited.
-        equal(c.text("probe", "nice", "ioprio"), f"0 {0 if place.in_vm else os.getpriority(os.PRIO_PROCESS, 0)}\n0\n")
+        inherited = 0 if place.in_vm else os.getpriority(os.PRIO_PROCESS, 0)
+        equal(c.text("probe", "nice", "ioprio"), f"0 {inherited}\n0\n")
         more = {"scheduler": {"policy": "SCHED_BATCH", "nice": 5}, "ioPriority": {"class": "IOPRIO_CLASS_IDLE",
                                                                                "priority": 4}}
         equal(c.text("probe", "nice", "ioprio", more=more), f"3 5\n{3 << 13 | 4}\n")
         more = {"scheduler": {"policy": "SCHED_IDLE", "flags": ["SCHED_FLAG_RESET_ON_FORK"]}}
-        equal(c.text("probe", "nice", more=more), f"{5 | 0x40000000} 0\n")
+        equal(c.text("probe", "nice", more=more), f"{5 | 0x40000000} {inherited}\n")  # a policy without a nice value
         # What a real-time process gets: a place in the queue, or a share of time. A deadline needs a whole machine of CPUs.
         more = {"scheduler": {"policy": "SCHED_FIFO", "priority": 7}}
         equal(c.text("probe", "sched", more=more), "1 0 7 0 0 0\n")
