@@ -8,15 +8,10 @@ import subprocess
 import tempfile
 import time
 
-<<<<<<< HEAD
 import isolate
-from driver import resident_bytes
-from e2e import case, check, equal, holds, main, quick, wait_for
-=======
 from api import load
 from driver import VMM, anonymous_bytes, resident_bytes
-from e2e import case, check, equal, main, quick, wait_for
->>>>>>> 30fa2f2 (tests/e2e: C and Python have what the command has)
+from e2e import case, check, equal, holds, main, quick, wait_for
 
 SEQ = "5af7b95208fdcff454bab3f5eddf567a688a3796c703d4fef91072e38645c062"  # of `seq 1 200000`, 1,288,895 bytes
 BULK = quick(64 << 20, 1 << 30)
