@@ -115,6 +115,23 @@ class CheckCase(unittest.TestCase):
             self.assertIn(word, result.stdout)
 
 
+class Text(CheckCase):
+    def test_good(self):
+        self.write("tests/good.py", "# SPDX-License-Identifier: Apache-2.0\nX = 1 << 7\n")
+        self.write("tests/good.sh", "cat <<E\n=======x\nE\n")
+        self.accepts("text")
+
+    def test_marks_of_a_merge(self):
+        for mark in ("<" * 7 + " HEAD", "=" * 7, ">" * 7 + " 0123 (a: b)", "|" * 7 + " base"):
+            self.write("README.md", f"One\n{mark}\ntwo\n")
+            self.complains("text", "README.md:2: the mark of a merge")
+
+    def test_what_cannot_be_parsed(self):
+        self.write("tests/bad.py", "def f(:\n")
+        self.write("guest/bad.sh", "if true\n")
+        self.complains("text", "tests/bad.py:1", "guest/bad.sh")
+
+
 class Layers(CheckCase):
     def test_good(self):
         self.accepts("layers")
