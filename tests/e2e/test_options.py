@@ -54,7 +54,10 @@ def both(t, known, verb, *words, code=0, **keys):
 
 
 def _without_ids(done):
-    return re.sub(r"\b[0-9a-f]{12}\b", "ID", done.text), re.sub(r" +[\d.]+ ms", "MS", done.error)
+    """Nor what differs between two calls, one after the other: ages, with the width of their column, and times."""
+    text = re.sub(r"\b[0-9a-f]{12}\b", "ID", done.text)
+    text = re.sub(r"(less than a second|\d+ (second|minute|hour)s?)( ago)?", "AGE", text)
+    return re.sub(r" {2,}", "  ", text), re.sub(r" +[\d.]+ ms", "MS", done.error)
 
 
 def kernel_files(t):
