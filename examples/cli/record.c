@@ -157,7 +157,11 @@ void record_look_up_status(cchv_ctx *ctx, struct record *r)
 	if (r->status == STATUS_EXITED && r->finished_ns)
 		return;
 	/* Whoever owns a VM writes down how its container ended: without that, the owner did not live to see it. */
-	if (!ask_vm(ctx, r) && r->status == STATUS_EXITED && !r->reason)
+	if (ask_vm(ctx, r) || r->status != STATUS_EXITED)
+		return;
+	/* It may have done so since. */
+	read_end(ctx, r);
+	if (!r->reason)
 		r->reason = xstrdup("its owner died");
 }
 
