@@ -5,7 +5,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -61,15 +63,27 @@ int cgroup_plan(const char *root, const char *path, struct cgroup *cgroup, cchv_
 	return r;
 }
 
-/* Ours in the tree of the v1 memory controller, from lines such as "4:memory:/one/two"; "" for its root. */
+/* Is it one of "one,two:"? */
+static int is_listed(const char *names, const char *name)
+{
+	for (; *names && *names != ':'; names += *names == ',') {
+		size_t len = strcspn(names, ",:");
+
+		if (len == strlen(name) && strncmp(names, name, len) == 0)
+			return 1;
+		names += len;
+	}
+	return 0;
+}
+
+/* Ours in the tree of the v1 memory controller, from lines such as "4:memory,hugetlb:/one/two"; "" for its root. */
 static char *own_memory_path(const char *self)
 {
 	for (const char *line = self; line && *line;) {
 		const char *end = line + strcspn(line, "\n"), *names = strchr(line, ':');
 		const char *path = names ? strchr(names + 1, ':') : NULL;
 
-		if (path && path < end && (size_t)(path - names - 1) == strlen("memory") &&
-		    strncmp(names + 1, "memory", strlen("memory")) == 0)
+		if (path && path < end && is_listed(names + 1, "memory"))
 			return mem_strndup(path + 1, path[2] == '\n' || !path[2] ? 0 : (size_t)(end - path - 1));
 		line = *end ? end + 1 : NULL;
 	}
@@ -233,6 +247,24 @@ int cgroup_had_oom(const struct cgroup *cgroup)
 	return oom_kills(cgroup) > cgroup->oom_kills;
 }
 
+/* Who is in the VM's own cgroup when the VM has ended was started by its VMM. */
+static void kill_members(const char *dir)
+{
+	char text[4096], *next;
+
+	if (read_text(dir, "cgroup.procs", text, sizeof(text)) < 0)
+		return;
+	for (char *word = text; *word; word = next) {
+		long pid = strtol(word, &next, 10);
+
+		if (next == word)
+			break;
+		/* 0 is somebody of another namespace. */
+		if (pid > 0 && pid != getpid())
+			kill((pid_t)pid, SIGKILL);
+	}
+}
+
 static int remove_dir(const char *dir, uint64_t deadline)
 {
 	while (rmdir(dir) < 0) {
@@ -242,6 +274,7 @@ static int remove_dir(const char *dir, uint64_t deadline)
 		/* A process that has ended leaves its cgroup a moment later, and no descriptor tells when. */
 		if (errno != EBUSY || clock_passed(deadline))
 			return -1;
+		kill_members(dir);
 		poll(NULL, 0, 5);
 	}
 	return 0;

@@ -40,7 +40,7 @@ void cgroup_set_limit(struct cgroup *cgroup, uint64_t memory_limit, const struct
 void cgroup_close_procs(struct cgroup *cgroup);
 /* 1 when the kernel killed for memory in it since cgroup_make(). */
 int cgroup_had_oom(const struct cgroup *cgroup);
-/* Remove what we made, waiting up to a second for the last processes to leave. */
+/* Remove what we made, within a second; who is still in there is killed. */
 int cgroup_remove(const struct json *made, cchv_error **err);
 void cgroup_free(struct cgroup *cgroup);
 

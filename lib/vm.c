@@ -121,9 +121,11 @@ static void tear_down(cchv_vm *vm)
 		          vm->vmm->pid);
 		return;
 	}
-	if (cgroup_remove(vm->vmm->cgroup.made, &error) < 0)
-		log_warning(&vm->ctx->log, "VM '%s': %s", vm->id, cchv_error_message(error));
-	cchv_error_free(steal(&error));
+	if (cgroup_remove(vm->vmm->cgroup.made, &error) < 0) {
+		/* Without what is written there nobody could remove it later. */
+		log_warning(&vm->ctx->log, "VM '%s': %s; its directory stays", vm->id, cchv_error_message(error));
+		return;
+	}
 	if (record_remove(vm->record, &error) < 0)
 		log_warning(&vm->ctx->log, "VM '%s': %s", vm->id, cchv_error_message(error));
 }

@@ -123,6 +123,7 @@ static int adopt(cchv_vm *vm, cchv_error **err)
 	if (r == CCHV_OK) {
 		json_get_string(vm->record->json, "memory_cgroup", &memory_cgroup, NULL);
 		r = cgroup_adopt(memory_cgroup, json_get(vm->record->json, "cgroups"), &vm->vmm->cgroup, err);
+		vm->vmm->cgroup.usual = !vm->config->cgroup;
 	}
 	if (r < 0)
 		return r;

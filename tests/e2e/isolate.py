@@ -98,7 +98,7 @@ def memory_cgroup():
     with open("/proc/self/cgroup", encoding="ascii") as file:
         for line in file:
             _, controllers, path = line.rstrip("\n").split(":", 2)
-            if controllers == "memory":
+            if "memory" in controllers.split(","):
                 directory = MEMORY_TREE + path.rstrip("/")
                 return directory if os.path.isdir(directory) else None
     return None

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The VMM's cgroup on the host: its limit, its members, what is said when the host's kernel kills for it."""
 import os
+import signal
+import subprocess
 
 from driver import VMM, alive
 from e2e import case, check, equal, holds, main, wait_for
@@ -73,6 +75,19 @@ def killed_by_the_host_for_memory(t):
     for pid in (vmm, qemu):
         wait_for(lambda: not alive(pid), 10, f"process {pid} has ended")
     t.cchv("rm", "-f", "greedy", code=0, timeout=60)
+    check(not os.path.exists(directory), "it outlives the VM")
+
+
+@case(needs=("tiny",), timeout=150, clean=True)
+def a_process_left_in_it(t):
+    """A child of the VMM's that outlives it keeps neither the cgroup nor itself."""
+    id = t.start("kept", "sleep", "1000")
+    directory = directory_of(t, id)
+    child = subprocess.Popen(["sleep", "1000"])
+    with open(os.path.join(directory, "cgroup.procs"), "w", encoding="ascii") as file:
+        file.write(str(child.pid))
+    t.cchv("rm", "-f", "kept", code=0, timeout=60)
+    equal(child.wait(10), -signal.SIGKILL, "its end")
     check(not os.path.exists(directory), "it outlives the VM")
 
 

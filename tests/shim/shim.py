@@ -149,8 +149,20 @@ class Case(unittest.TestCase):
         self.config = self.file("shim.toml", self.settings())
         self.clients, self.logs, self.readers, self.servers = [], {}, [], set()
         self.number = 0
+        self.cgroups = self.empty_cgroups()
         self.plan({})
         self.failed = list(self._outcome.result.failures), list(self._outcome.result.errors)
+
+    @staticmethod
+    def empty_cgroups():
+        """Those of VMs that have no process: left behind, if they stay. Other tests' come and go beside."""
+        found = set()
+        for path, _, names in os.walk("/sys/fs/cgroup"):
+            if os.path.basename(path).startswith("cchv-") and "cgroup.procs" in names:
+                with contextlib.suppress(OSError), open(os.path.join(path, "cgroup.procs"), encoding="ascii") as f:
+                    if not f.read():
+                        found.add(path)
+        return found
 
     def settings(self):
         self.kernel, self.initramfs = self.file("vmlinux", "kernel"), self.file("initramfs.img", "initramfs")
@@ -182,6 +194,7 @@ class Case(unittest.TestCase):
             subprocess.run(["umount", "-l", path], check=False)
         shutil.rmtree(self.directory)
         self.assertEqual((left, names, mounts), ([], [], []), "processes, run directories, mounts are left")
+        self.until(lambda: not self.empty_cgroups() - self.cgroups, "the cgroup of a VM is left")
 
     # ---- small things ----
 

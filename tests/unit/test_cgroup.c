@@ -138,6 +138,7 @@ TEST(the_usual_one_on_v1)
 	/* What is mounted there begins elsewhere; no such line at all; something that only looks like it. */
 	check_usual("4:memory:/docker/123\n", "/memory/cchv-id");
 	check_usual("", "/memory/cchv-id");
+	check_usual("4:hugetlb,memory:/a\n", "/memory/a/cchv-id");
 	check_usual("4:memory2:/a\n5:x:/memory:/a\n", "/memory/cchv-id");
 }
 
