@@ -58,6 +58,9 @@ char *format_size(uint64_t bytes);                         /* "1.5MiB" */
 char *format_ago(uint64_t time_ns);                        /* "3 minutes ago" */
 char *format_time(uint64_t time_ns);                       /* RFC 3339 in UTC with ns */
 uint64_t now_ns(void);
+
+/* output.c: 0, or -1 and errno */
+int write_all(int fd, const void *data, size_t len);
 char *absolute_path(const char *path); /* without resolving links */
 
 /* A growing list of strings, NULL-ended for exec. */

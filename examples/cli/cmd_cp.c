@@ -34,21 +34,6 @@ struct limits {
 	uint64_t files;
 };
 
-static int write_all(int fd, const unsigned char *data, size_t len)
-{
-	while (len) {
-		ssize_t n = write(fd, data, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -1;
-		data += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
 /* From in to out, as far as the guard lets it pass: 0, or -1 with a line in errors, or without where out is gone. */
 static int guard_stream(int in, int out, int errors, const struct limits *limits)
 {

@@ -19,21 +19,6 @@ struct log {
 	int out;    /* where its bytes go */
 };
 
-static int write_all(int fd, const char *data, size_t len)
-{
-	while (len) {
-		ssize_t n = write(fd, data, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -1;
-		data += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
 /* Copy what is there from the descriptor's position on. -1: our own output failed. */
 static int copy_rest(int from, int to)
 {

@@ -14,24 +14,7 @@
 
 #include "c_world.h"
 
-static cchv_exec *run_on_terminal(struct world *w, const char *const *argv, uint32_t rows, uint32_t cols)
-{
-	cchv_exec_config *config = NULL;
-	cchv_stdio_config *stdio = NULL;
-	cchv_exec *exec = NULL;
-
-	wanted(cchv_exec_config_new(&config) == CCHV_OK && cchv_stdio_config_new(&stdio) == CCHV_OK, "config");
-	for (; *argv; argv++)
-		wanted(cchv_exec_config_add_arg(config, *argv) == CCHV_OK, "argument");
-	wanted(cchv_exec_config_set_tty(config, rows, cols) == CCHV_OK, "terminal");
-	wanted(cchv_stdio_config_set_pipe(stdio, CCHV_STDIN) == CCHV_OK, "stdin");
-	wanted(cchv_stdio_config_set_pipe(stdio, CCHV_STDOUT) == CCHV_OK, "stdout");
-	wanted(cchv_exec_config_set_stdio(config, stdio) == CCHV_OK, "stdio");
-	MUST(cchv_container_exec(w->container, config, PATIENCE_MS, &exec, &err));
-	cchv_stdio_config_free(stdio);
-	cchv_exec_config_free(config);
-	return exec;
-}
+#define BOTH (STREAM(CCHV_STDIN) | STREAM(CCHV_STDOUT))
 
 static void expect_size(int out, uint32_t rows, uint32_t cols)
 {
@@ -54,12 +37,12 @@ static void case_tty(struct world *w)
 	int in, out;
 
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		exec = run_on_terminal(w, once, sizes[i][0], sizes[i][1]);
+		exec = run_on_terminal(w, once, BOTH, sizes[i][0], sizes[i][1]);
 		snprintf(text, sizeof(text), "%u %u\r\n", sizes[i][0], sizes[i][1]);
 		expect_text(take(exec, CCHV_STDOUT), text);
 		expect_end(exec, 0, 0);
 	}
-	exec = run_on_terminal(w, twice, 30, 90);
+	exec = run_on_terminal(w, twice, BOTH, 30, 90);
 	out = take(exec, CCHV_STDOUT);
 	expect_size(out, 30, 90);
 	MUST(cchv_exec_resize_tty(exec, 50, 200, PATIENCE_MS, &err));
@@ -69,7 +52,7 @@ static void case_tty(struct world *w)
 	close(out);
 	expect_end(exec, 0, 0);
 	/* The end of the input is the terminal's end-of-file character. */
-	exec = run_on_terminal(w, cat, 24, 80);
+	exec = run_on_terminal(w, cat, BOTH, 24, 80);
 	in = take(exec, CCHV_STDIN);
 	wanted(write(in, "abc\n", 4) == 4, "write");
 	out = take(exec, CCHV_STDOUT);

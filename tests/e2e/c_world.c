@@ -101,6 +101,11 @@ void serve(struct world *w)
 
 cchv_exec *run(struct world *w, const char *const *argv, int pipes)
 {
+	return run_on_terminal(w, argv, pipes, 0, 0);
+}
+
+cchv_exec *run_on_terminal(struct world *w, const char *const *argv, int pipes, uint32_t rows, uint32_t cols)
+{
 	cchv_exec_config *config = NULL;
 	cchv_stdio_config *stdio = NULL;
 	cchv_exec *exec = NULL;
@@ -111,6 +116,7 @@ cchv_exec *run(struct world *w, const char *const *argv, int pipes)
 	for (int stream = 0; stream < 3; stream++)
 		if (pipes & STREAM(stream))
 			wanted(cchv_stdio_config_set_pipe(stdio, stream) == CCHV_OK, "pipe");
+	wanted(!rows || cchv_exec_config_set_tty(config, rows, cols) == CCHV_OK, "terminal");
 	wanted(cchv_exec_config_set_stdio(config, stdio) == CCHV_OK, "stdio");
 	MUST(cchv_container_exec(w->container, config, PATIENCE_MS, &exec, &err));
 	cchv_stdio_config_free(stdio);

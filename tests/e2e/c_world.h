@@ -64,6 +64,8 @@ void serve(struct world *w);
 
 #define STREAM(stream) (1 << (stream))
 cchv_exec *run(struct world *w, const char *const *argv, int pipes);
+/* rows 0: no terminal */
+cchv_exec *run_on_terminal(struct world *w, const char *const *argv, int pipes, uint32_t rows, uint32_t cols);
 /* sh -c SCRIPT */
 cchv_exec *run_script(struct world *w, const char *script, int pipes);
 int take(cchv_exec *exec, int stream);

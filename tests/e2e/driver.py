@@ -214,18 +214,18 @@ def children(pid):
     return found
 
 
-def resident_bytes(pid):
+def _status_bytes(pid, field):
     with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
         for line in file:
-            if line.startswith("VmRSS:"):
+            if line.startswith(field + ":"):
                 return int(line.split()[1]) * 1024
     return 0
+
+
+def resident_bytes(pid):
+    return _status_bytes(pid, "VmRSS")
 
 
 def anonymous_bytes(pid):
     """What a process has for itself: without programs, and without memory that is a file, as a guest's is."""
-    with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
-        for line in file:
-            if line.startswith("RssAnon:"):
-                return int(line.split()[1]) * 1024
-    return 0
+    return _status_bytes(pid, "RssAnon")

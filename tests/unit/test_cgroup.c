@@ -27,6 +27,18 @@ static void make(const char *name)
 	CHECK_INT(mkdir(path, 0700), 0);
 }
 
+static void check_content(const char *name, const char *expected)
+{
+	char path[600], value[40] = "";
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", test_dir(), name);
+	f = fopen(path, "re");
+	CHECK(f && fgets(value, sizeof(value), f));
+	CHECK_STR(value, expected);
+	fclose(f);
+}
+
 static int there(const char *name)
 {
 	char path[600];
@@ -59,15 +71,8 @@ TEST(the_v2_tree)
 	CHECK_INT(cgroup_had_oom(&g), 0);
 	put("a/b/c/memory.events", "low 0\noom 4\noom_kill 3\n");
 	CHECK_INT(cgroup_had_oom(&g), 1);
+	check_content("a/b/c/memory.max", "123456789");
 	snprintf(text, sizeof(text), "%s/a/b/c/memory.max", test_dir());
-	{
-		FILE *f = fopen(text, "re");
-		char value[40] = "";
-
-		CHECK(f && fgets(value, sizeof(value), f));
-		CHECK_STR(value, "123456789");
-		fclose(f);
-	}
 	unlink(text);
 	for (size_t i = 0; i < 2; i++) {
 		static const char *const files[] = { "memory.events", "cgroup.procs" };
@@ -154,7 +159,6 @@ TEST(adopted)
 {
 	struct json *made = json_new_array();
 	struct cgroup g;
-	char text[600];
 
 	put("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n");
 	put("memory.limit_in_bytes", "");
@@ -166,15 +170,7 @@ TEST(adopted)
 	put("memory.oom_control", "oom_kill 2\n");
 	CHECK_INT(cgroup_had_oom(&g), 1);
 	cgroup_set_limit(&g, 4096, NULL);
-	snprintf(text, sizeof(text), "%s/memory.limit_in_bytes", test_dir());
-	{
-		FILE *f = fopen(text, "re");
-		char value[40] = "";
-
-		CHECK(f && fgets(value, sizeof(value), f));
-		CHECK_STR(value, "4096");
-		fclose(f);
-	}
+	check_content("memory.limit_in_bytes", "4096");
 	cgroup_free(&g);
 	CHECK_INT(cgroup_adopt(NULL, NULL, &g, NULL), 0);
 	CHECK_INT(g.count, 0);
