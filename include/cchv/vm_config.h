@@ -239,8 +239,8 @@ int cchv_vm_config_set_netns_fd(cchv_vm_config *config, int fd);
  * @config: the VM's settings
  * @path:   path below the root of the cgroup tree (on a v1 host of each of the trees of memory, pids
  *          and cpu), such as "/system.slice/cchv-one"; created where missing and then removed with
- *          the VM, and whoever is still in it killed; "" for the caller's own cgroup, without a limit; NULL for the usual one, the
- *          default
+ *          the VM, and whoever is still in it killed; "" for the caller's own cgroup, without a
+ *          limit; NULL for the usual one, the default
  *
  * The usual one is "cchv-ID" for the memory limit alone, on a v1 host below the caller's own cgroup, in
  * the v2 tree at its root; who may not make it (only root may) starts VMs in his own cgroup. The memory
