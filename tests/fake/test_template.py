@@ -378,13 +378,15 @@ class Automatic(TemplateCase):
         super().tearDown()
 
     def builders(self):
-        found = []
+        """The builders' pids; not what a builder has forked and what has not yet become another program."""
+        found = {}
         for name in os.listdir("/proc"):
             with contextlib.suppress(OSError):
                 words = self.read(f"/proc/{name}/cmdline").decode().split("\0") if name.isdigit() else []
                 if "--detach" in words and any(word.startswith(self.directory) for word in words):
-                    found.append(int(name))
-        return found
+                    # "pid (name) state ppid": a name may have parentheses of its own.
+                    found[int(name)] = int(self.read(f"/proc/{name}/stat").rsplit(b")", 1)[1].split()[1])
+        return [pid for pid, parent in found.items() if parent not in found]
 
     def until_built(self):
         self.until(lambda: self.context.list_templates() and not self.builders(), "a template is built")
