@@ -26,8 +26,13 @@ def help_and_version(t):
         holds(done.text, f"  {verb} ")
         holds(t.cchv(verb, "--help", code=0).text, f"usage: cchv {verb}")
     check("monitor" not in done.text, "a hidden command is shown")
-    holds(t.cchv("version", code=0).text, "libcchv")
-    equal(set(json.loads(t.cchv("version", "--format", "json", code=0).text)) >= {"cchv", "libcchv"}, True, "JSON")
+    text, versions = t.cchv("version", code=0).text, json.loads(t.cchv("version", "--format", "json", code=0).text)
+    agent = versions["agent"]
+    equal((agent["version"], agent["protocol"]), (versions["libcchv"], versions["protocol"]), "what was built together")
+    holds(versions["vmm"]["version"], "v53.")
+    for said in (f"libcchv {versions['libcchv']}\n", versions["vmm"]["path"], versions["vmm"]["version"],
+                 versions["kernel"]["path"], versions["kernel"]["version"], agent["path"], f"Protocol: {agent['protocol']}"):
+        holds(text, said)
     for code in ("127", "126", "125", "128 +"):
         holds(done.text, code)
 

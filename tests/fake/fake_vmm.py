@@ -5,7 +5,7 @@
 Speaks Cloud Hypervisor's command line and API (in the words of the real program: recorded.json) and hybrid vsock, behind
 which a small agent answers. What it shall do differently comes as JSON:
 
-    the environment variable FAKE_VMM, read at the start: a plan
+    the environment variable FAKE_VMM, read at the start: a plan (its "version" is what --version says, too)
     the datagram socket "control" in the cwd: orders while it runs
 
 A plan: {"version": "53.0.0", "argv": {"exit": 1, "log": "..."}, "api": {"vm.boot": ACTION}, "agent": {...}}
@@ -429,6 +429,9 @@ class Agent:
 def main():
     if "argv" in PLAN:
         die(PLAN["argv"])
+    if sys.argv[1:] == ["--version"]:
+        print("cloud-hypervisor v" + PLAN.get("version", "53.0.0"))
+        return
     assert sys.argv[1:] == ["--api-socket", "fd=3", "--event-monitor", "fd=4"], sys.argv
     vmm = Vmm()
     control = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)

@@ -60,6 +60,7 @@ DECLARATIONS = {
     "cchv_ctx_set_log": (INT, HANDLE, INT, LOG_FN, HANDLE, RELEASE_FN),
     "cchv_ctx_set_log_fd": (INT, HANDLE, INT, INT),
     "cchv_ctx_probe": (INT, HANDLE, OUT_HANDLE, ERR),
+    "cchv_ctx_get_versions_json": (INT, HANDLE, OUT_STRING, ERR),
     "cchv_ctx_prune": (INT, HANDLE, OUT_HANDLE, ERR),
     "cchv_ctx_list_vms": (INT, HANDLE, OUT_HANDLE, ERR),
     # device.h
