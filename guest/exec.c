@@ -296,6 +296,8 @@ static struct json *describe_exit(const struct exec *e, int oom)
 	json_set(j, "bytes", bytes);
 	json_set(j, "lost", lost);
 	json_set_bool(j, "oom", oom);
+	if (e->is_archive)
+		json_set_bool(j, "archive", 1);
 	return j;
 }
 

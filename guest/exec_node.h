@@ -33,6 +33,7 @@ struct exec {
 	enum exec_phase phase;
 	struct process_plan *plan;       /* until it runs */
 	int terminal;
+	int is_archive;                  /* no program, but exec.start's archive */
 	struct ticket *ticket;           /* of exec.start, until it is answered */
 	struct loop_timer *timer;        /* of binding, then of draining */
 	struct exec_stream_end streams[STREAM_COUNT];

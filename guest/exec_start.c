@@ -169,6 +169,21 @@ static int start_pumps(struct exec *e, cchv_error **err)
 	return CCHV_OK;
 }
 
+/* To all hosts: who started it learns more from the reply. */
+static void tell_started(const struct exec *e)
+{
+	struct json *event = json_new_object();
+
+	json_set_string(event, "event", "started");
+	json_set_string(event, "container", e->container);
+	json_set_string(event, "exec", e->id);
+	json_set_u64(event, "pid", (uint64_t)e->pid);
+	json_set_u64(event, "time_ns", clock_real_ns());
+	if (e->is_archive)
+		json_set_bool(event, "archive", 1);
+	notify_send(e->agent, event);
+}
+
 static void started(struct exec *e)
 {
 	struct json *result = json_new_object();
@@ -180,6 +195,7 @@ static void started(struct exec *e)
 	fd_close(&e->report_fd);
 	json_set_u64(result, "pid", (uint64_t)e->pid);
 	ticket_done(e->agent, steal(&e->ticket), CCHV_OK, result, NULL, NULL);
+	tell_started(e);
 	if (*e->container)
 		container_started(e->agent, e->container, e->id, e->pid);
 	if (start_pumps(e, &err) < 0) {
@@ -385,6 +401,7 @@ int exec_start(struct agent *agent, const struct json *params, struct reply *rep
 		return CCHV_ERR_NOMEM;
 	r = process_plan_new(agent, container, id, params, &e->plan, &reply->kind, &reply->err);
 	e->terminal = r == 0 && e->plan->terminal;
+	e->is_archive = json_get(params, "archive") != NULL;
 	if (r == 0)
 		r = parse_size(e, params, reply);
 	if (r == 0)

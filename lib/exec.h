@@ -67,6 +67,7 @@ struct exec {
 	int failed;                    /* the start's error, with failure */
 	cchv_error *failure;
 	int abandoned;                 /* nobody waits for the start any more: kill what it brings, tell nobody */
+	int is_ours;                   /* started by this handle, which hears of it by the reply */
 	int is_quiet;                  /* the library's own: no events */
 	int exit_is_early;             /* "exited" came before the reply to the start */
 	int stdin_closing;             /* no more input: the agent is told, or will be */
@@ -104,12 +105,16 @@ struct exec *exec_find(struct container *container, const char *id);
 /* From the agent's exec.state: make or refresh. The caller gets a reference. */
 int exec_from_state(struct container *container, const char *id, const struct json *state, struct exec **ret_exec,
                     cchv_error **err);
+/* From the agent's messages: the start (pid, start_time), the end. CCHV_OK or CCHV_ERR_PROTOCOL. */
+int exec_parse_start(struct exec *exec, const struct json *message);
 int exec_parse_exit(struct exec *exec, const struct json *message);
 
 /* ---- exec_start.c ---- */
 /* Start and wait for it. extra: members that replace "process" (an archive), or NULL. process is taken, may be NULL. */
 int exec_start(struct exec *exec, struct json *process, struct json *archive, const cchv_stdio_config *stdio,
                uint64_t deadline, cchv_error **err);
+/* The agent tells that it runs; message says so. */
+void exec_on_started(struct exec *exec, const struct json *message);
 int exec_run(struct container *container, cchv_exec_config *config, uint64_t deadline, cchv_exec **ret_exec,
              cchv_error **err);
 

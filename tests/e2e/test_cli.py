@@ -204,10 +204,12 @@ def events_as_text(t):
         lines.extend(line.decode() for line in process.stdout.readlines())
         return [line for line in lines if "exec_exited" in line]
     line = wait_for(came, 30, "a line")[0]
+    start = next(line for line in lines if "exec_started" in line)
     process.terminate()
     process.communicate(timeout=20)
     stamp = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z"
     check(re.fullmatch(rf"{stamp} exec_exited {t.shared['box']} exec=\S+ exit_code=7\n", line), f"a line: {line!r}")
+    check(re.fullmatch(rf"{stamp} exec_started {t.shared['box']} exec=\S+ pid=[1-9]\d*\n", start), f"a line: {start!r}")
 
 
 @case(needs=("tiny",), timeout=150)
@@ -266,7 +268,10 @@ def events(t):
     equal(box, t.shared["box"], "the VM of an event")
     done = t.cchv("exec", "box", "sh", "-c", "exit 7")
     equal(done.code, 7, "exec")
-    watcher.until(lambda e: e["type"] == "exec_exited" and e["exit_code"] == 7, "the end of an exec")
+    of_exec = watcher.until(lambda e: e["type"] == "exec_exited" and e["exit_code"] == 7, "the end of an exec")
+    of_exec = [e for e in of_exec if e.get("exec") == of_exec[-1]["exec"]]
+    equal([(e["type"], e["action"]) for e in of_exec], [("exec_started", "exec_start"), ("exec_exited", "exec_die")], "a life")
+    check(of_exec[0]["pid"] > 1 and of_exec[0]["time"] <= of_exec[1]["time"], f"a life: {of_exec}")
     # A VM that starts later, heard to its end.
     t.cchv("run", "--rm", "tiny", "sh", "-c", "exit 3", timeout=60)
     found = watcher.until(lambda e: e["type"] == "stopped" and e["vm"] != box, "the end of a VM")

@@ -64,6 +64,40 @@ class Clients(Case):
         self.assertEqual(vm.wait(PATIENCE), Stop.KILLED)
         self.assertEqual(client.wait(PATIENCE), Stop.KILLED)
 
+    def lives(self, *handles, until):
+        """(type, container, exec, pid) of each start and end that the handles hear, up to the end of that exec."""
+        for handle in handles:
+            heard = []
+            while not heard or heard[-1][0] != EventType.EXEC_EXITED or heard[-1][2] != until:
+                self.assertTrue(handle.poll(PATIENCE), heard)
+                heard += [(e.type, e.container_id, e.exec_id, e.pid) for e in self.drain(handle)
+                          if e.type in (EventType.EXEC_STARTED, EventType.EXEC_EXITED, EventType.LOST_EVENTS)]
+            yield heard
+
+    def test_a_start_is_told_to_all_and_once(self):
+        vm = self.boot(id="one")
+        client = self.open("one")
+        client.stats(PATIENCE)
+        with cchv.ExecConfig(["true"], id="ours") as config:
+            vm.exec(config, PATIENCE)
+        # Of the owner's own; of a third host's; then what is no start, and an event that nobody knows.
+        for message in ({"event": "started", "container": "", "exec": "ours", "pid": 7, "time_ns": 1},
+                        {"event": "started", "container": "box", "exec": "", "pid": 8, "time_ns": 1},
+                        {"event": "started", "container": "box", "exec": "copies", "pid": 9, "archive": True},
+                        {"event": "started", "container": "box", "exec": "odd", "pid": -1},
+                        {"event": "started", "container": "box", "exec": "odd"},
+                        {"event": "of the future", "container": "box"},
+                        *({"event": "exited", "container": container, "exec": exec, "pid": 7, "status": 0, "time_ns": 1,
+                           "archive": exec == "copies"} for container, exec in (("", "ours"), ("box", "copies"), ("box", "")))):
+            self.order(vm, notify=message)
+        started, exited = EventType.EXEC_STARTED, EventType.EXEC_EXITED
+        owners, clients = self.lives(vm, client, until="init")
+        # The reply of this agent names no pid.
+        self.assertEqual(owners, [(started, "", "ours", 0), (started, "box", "init", 8), (exited, "", "ours", 0),
+                                  (exited, "box", "init", 0)])
+        self.assertEqual(clients, [(started, "", "ours", 7), *owners[1:]])
+        self.assertTrue(any("no sensible way" in line for line in self.lines))
+
     def test_the_owners_verdict_is_told(self):
         vm = self.boot(id="one")
         client = self.open("one")
