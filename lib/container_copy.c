@@ -67,16 +67,27 @@ static int wait_for_end(struct exec *exec, uint64_t deadline, cchv_error **err)
 {
 	int r = CCHV_OK;
 
-	while (r == CCHV_OK && exec->listed && exec->phase != EXEC_ENDED && !exec_stream_lost(exec, CCHV_STDOUT))
+	while (r == CCHV_OK && exec->listed && exec->phase != EXEC_ENDED && !exec->is_over &&
+	       !exec_stream_lost(exec, CCHV_STDOUT))
 		r = vm_serve(exec->vm, deadline, err);
-	if (exec->phase == EXEC_ENDED)
+	if (exec->phase == EXEC_ENDED || exec->is_over)
 		cchv_error_free(err ? steal(err) : NULL);
-	else if (exec->listed)
+	if (exec->phase != EXEC_ENDED && exec->listed)
 		give_up(exec);
+	if (exec->is_over)
+		return CCHV_OK;
 	if (r == CCHV_OK && exec->phase != EXEC_ENDED && exec_stream_lost(exec, CCHV_STDOUT))
 		return err_set(err, CCHV_ERR_SYSTEM, EPIPE, "the fd took no more");
 	return exec->phase == EXEC_ENDED ? CCHV_OK : r < 0 ? r : err_set(err, CCHV_ERR_STATE, 0,
 	                                                                 "the VM was let go of");
+}
+
+static int check_length(const struct exec *exec, const char *what, const char *path, cchv_error **err)
+{
+	if (!exec->is_over)
+		return CCHV_OK;
+	return err_set_from(err, CCHV_ERR_LIMIT, CCHV_ORIGIN_GUEST, 0, "%s '%s': more than %llu bytes came", what, path,
+	                    (unsigned long long)exec->max_output);
 }
 
 /* The bytes that the reader's side did not take are a failure here: the copy would be cut short. */
@@ -98,7 +109,7 @@ static int wait_for_output(struct exec *exec, uint64_t deadline, cchv_error **er
 }
 
 static int run_archive(struct container *container, const char *op, const char *path,
-                       cchv_stdio_config *stdio, int said_fd, uint64_t deadline, cchv_error **err)
+                       cchv_stdio_config *stdio, uint64_t max_bytes, int said_fd, uint64_t deadline, cchv_error **err)
 {
 	struct json *archive = json_new_object();
 	struct exec *exec = NULL;
@@ -121,12 +132,15 @@ static int run_archive(struct container *container, const char *op, const char *
 		return r;
 	}
 	exec->is_quiet = 1;
+	exec->max_output = max_bytes;
 	exec_ref(exec);
 	r = exec_start(exec, NULL, archive, stdio, deadline, err);
 	if (r == CCHV_OK)
 		r = wait_for_end(exec, deadline, err);
 	if (r == CCHV_OK)
 		r = wait_for_output(exec, deadline, err);
+	if (r == CCHV_OK)
+		r = check_length(exec, op, path, err);
 	if (r == CCHV_OK)
 		r = judge(exec, op, path, said_fd, err);
 	if (r == CCHV_OK)
@@ -142,8 +156,7 @@ static int run_archive(struct container *container, const char *op, const char *
 }
 
 static int copy(cchv_container *handle, const char *what, const char *op, const char *path, int stream,
-                int fd,
-                int timeout_ms, cchv_error **err)
+                int fd, uint64_t max_bytes, int timeout_ms, cchv_error **err)
 {
 	cleanup_stdio_config cchv_stdio_config *stdio = NULL;
 	cleanup_close int said_fd = -1, say_fd = -1;
@@ -175,24 +188,25 @@ static int copy(cchv_container *handle, const char *what, const char *op, const 
 		r = err_set(err, CCHV_ERR_STATE, 0, "container '%s': its VM has not booted",
 		            handle->container->id);
 	if (r == CCHV_OK)
-		r = run_archive(handle->container, op, path, stdio, said_fd, deadline, err);
+		r = run_archive(handle->container, op, path, stdio, max_bytes, said_fd, deadline, err);
 	vm_leave(handle->vm);
 	return r;
 }
 
-CCHV_API int cchv_container_copy_out(cchv_container *container, const char *path, int fd, int timeout_ms,
-                                     cchv_error **err)
+CCHV_API int cchv_container_copy_out(cchv_container *container, const char *path, int fd, uint64_t max_bytes,
+                                     int timeout_ms, cchv_error **err)
 {
-	return copy(container, "container_copy_out", "read", path, CCHV_STDOUT, fd, timeout_ms, err);
+	return copy(container, "container_copy_out", "read", path, CCHV_STDOUT, fd, max_bytes, timeout_ms, err);
 }
 
-CCHV_API int cchv_container_copy_changes(cchv_container *container, int fd, int timeout_ms, cchv_error **err)
+CCHV_API int cchv_container_copy_changes(cchv_container *container, int fd, uint64_t max_bytes, int timeout_ms,
+                                         cchv_error **err)
 {
-	return copy(container, "container_copy_changes", "changes", "/", CCHV_STDOUT, fd, timeout_ms, err);
+	return copy(container, "container_copy_changes", "changes", "/", CCHV_STDOUT, fd, max_bytes, timeout_ms, err);
 }
 
 CCHV_API int cchv_container_copy_in(cchv_container *container, const char *directory, int fd, int timeout_ms,
                                     cchv_error **err)
 {
-	return copy(container, "container_copy_in", "write", directory, CCHV_STDIN, fd, timeout_ms, err);
+	return copy(container, "container_copy_in", "write", directory, CCHV_STDIN, fd, 0, timeout_ms, err);
 }

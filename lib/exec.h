@@ -69,6 +69,8 @@ struct exec {
 	int abandoned;                 /* nobody waits for the start any more: kill what it brings, tell nobody */
 	int is_ours;                   /* started by this handle, which hears of it by the reply */
 	int is_quiet;                  /* the library's own: no events */
+	uint64_t max_output;           /* bytes of stdout, after which it is given up; 0: no limit */
+	int is_over;                   /* there were more */
 	int exit_is_early;             /* "exited" came before the reply to the start */
 	int stdin_closing;             /* no more input: the agent is told, or will be */
 	struct channel_call start_call, stdin_call, state_call;

@@ -49,7 +49,9 @@ static void on_moved(void *user_data)
 	struct exec *exec = stream->exec;
 
 	exec_ref(exec);
-	if (pump_out_has_ended(stream->out))
+	if (stream->number == CCHV_STDOUT && exec->max_output && pump_out_received(stream->out) > exec->max_output)
+		exec->is_over = 1;
+	if (exec->is_over || pump_out_has_ended(stream->out))
 		close_output(stream);
 	exec_check_end(exec);
 	exec_release(exec);

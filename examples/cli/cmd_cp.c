@@ -186,7 +186,7 @@ static int unpack_out(struct client *c, const char *path, const char *const *arg
 	close(checked[1]);
 	close(raw[0]);
 	if (guard > 0)
-		cchv_container_copy_out(c->container, path, raw[1], COPY_MS, &err);
+		cchv_container_copy_out(c->container, path, raw[1], 0, COPY_MS, &err);
 	close(raw[1]);
 	guard_ended = guard > 0 ? reap(guard) : -1;
 	tar_ended = tar > 0 ? reap(tar) : -1;
@@ -214,7 +214,7 @@ static uint64_t room_at(const char *directory)
 static int stream_out(struct client *c, const char *path)
 {
 	cchv_error *err = NULL;
-	int r = cchv_container_copy_out(c->container, path, STDOUT_FILENO, COPY_MS, &err);
+	int r = cchv_container_copy_out(c->container, path, STDOUT_FILENO, 0, COPY_MS, &err);
 
 	return r < 0 ? fail_error(err, "'%s:%s'", c->record->name, path) : 0;
 }

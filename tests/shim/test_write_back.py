@@ -131,6 +131,25 @@ class WriteBack(shim.Case):
         self.assertEqual(self.note(), "ahead")
         self.assertEqual((self.life(("new", b"4")), self.seen_at_its_end), (1, {"new": "4"}))
 
+    def test_more_than_its_disk_holds(self):
+        """A guest that sends without end is cut off; what is in the directory stays as it was."""
+        scratch = {"io.cchv.scratch_mib": "16"}
+        self.life(("new", b"1"), annotations=scratch)
+        flood = 'import os\nwhile True:\n    os.write(1, bytes(65536))'
+        self.life(plan={"archive": [sys.executable, "-c", flood]}, annotations=scratch)
+        self.assertEqual((self.seen_at_its_end, self.note()), ({"new": "1"}, "ahead"))
+        # Twice its disk, and what names cost.
+        self.assertIn(f"more than {(2 * 16 + 64) << 20} bytes came", self.log_text())
+        # 16 MiB have 1024 inodes.
+        many = [(f"f{i}", b"") for i in range(2100)]
+        self.life(*many, annotations=scratch)
+        self.assertEqual(self.note(), "ahead")
+        self.assertIn("more than 2050 files", self.log_text())
+        self.assertLessEqual(len(self.seen_at_its_end), 2050)
+        self.assertEqual(sorted(os.listdir(os.path.dirname(self.upper))), ["cchv-scratch.img", "cchv-scratch.state", "fs", "work"])
+        self.assertEqual(self.life(("new", b"2"), annotations=scratch), 1)
+        self.assertEqual((self.seen_at_its_end, self.note()), ({"new": "2"}, "copied"))
+
     def test_a_full_disk(self):
         """Too little room for what came: what was there stays as it was, and the next end finds room."""
         disk, snapshot = os.path.join(self.directory, "disk"), os.path.join(self.directory, "snapshot")
