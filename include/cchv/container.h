@@ -274,7 +274,8 @@ int cchv_container_get_stats(cchv_container *container, int timeout_ms, cchv_sta
  *
  * Return: CCHV_OK when the whole stream is written; CCHV_ERR_LIMIT when there was more than
  *         @max_bytes; CCHV_ERR_NOT_FOUND, CCHV_ERR_DENIED, CCHV_ERR_INVALID, CCHV_ERR_STATE,
- *         CCHV_ERR_TIMEOUT, CCHV_ERR_VMM_GONE, CCHV_ERR_GUEST, CCHV_ERR_GUEST_GONE, CCHV_ERR_PROTOCOL, CCHV_ERR_SYSTEM or CCHV_ERR_NOMEM.
+ *         CCHV_ERR_TIMEOUT, CCHV_ERR_VMM_GONE, CCHV_ERR_GUEST, CCHV_ERR_GUEST_GONE,
+ *         CCHV_ERR_PROTOCOL, CCHV_ERR_SYSTEM or CCHV_ERR_NOMEM.
  */
 int cchv_container_copy_out(cchv_container *container, const char *path, int fd, uint64_t max_bytes,
 			    int timeout_ms, cchv_error **err);
@@ -330,7 +331,8 @@ int cchv_container_copy_in(cchv_container *container, const char *directory, int
  *
  * Return: CCHV_OK when the whole stream is written; CCHV_ERR_UNSUPPORTED without an upper layer;
  *         CCHV_ERR_LIMIT when there was more than @max_bytes; CCHV_ERR_INVALID, CCHV_ERR_STATE,
- *         CCHV_ERR_TIMEOUT, CCHV_ERR_VMM_GONE, CCHV_ERR_GUEST, CCHV_ERR_GUEST_GONE, CCHV_ERR_PROTOCOL, CCHV_ERR_SYSTEM or CCHV_ERR_NOMEM.
+ *         CCHV_ERR_TIMEOUT, CCHV_ERR_VMM_GONE, CCHV_ERR_GUEST, CCHV_ERR_GUEST_GONE,
+ *         CCHV_ERR_PROTOCOL, CCHV_ERR_SYSTEM or CCHV_ERR_NOMEM.
  */
 int cchv_container_copy_changes(cchv_container *container, int fd, uint64_t max_bytes, int timeout_ms,
 				cchv_error **err);
