@@ -12,7 +12,7 @@ A plan: {"version": "53.0.0", "argv": {"exit": 1, "log": "..."}, "api": {"vm.boo
 ACTION: {"status": 500, "body": TEXT} | {"stall": true} | {"close": true} | {"raw": TEXT} | {"signal": 9} |
         {"exit": 1} , each with an optional "log": TEXT, and "after": true to do the call first.
 Orders: {"event": [source, name, properties]}, {"console": TEXT}, {"late_console": TEXT}, {"log": TEXT}, {"exit": N},
-        {"signal": N}, {"notify": {...}}, {"agent": {...}}, {"drop_agent": true}, {"raw_event": TEXT}
+        {"signal": N}, {"notify": {...}}, {"agent": {...}}, {"api": {CALL: ACTION}}, {"drop_agent": true}, {"raw_event": TEXT}
 agent: {"announce": false | "rubbish", "hello": "none" | "rubbish" | {members}, "calls": {METHOD: {"error": {...}} |
         "stall" | "drop"}, "boot_id": B}
 memory: {"mib": N, "restless": true}: what a guest writes into a memory that is a file, and whether it still does so after
@@ -217,6 +217,10 @@ class Vmm:
         self.calls.append([name, body, len(fds)])
         if name == "test.calls":
             return 200, self.calls
+        if name == "test.requests":
+            return 200, self.agent.requests
+        if name == "test.plan":
+            return 200, {"api": PLAN.get("api", {}), "agent": self.agent.plan}
         table = {"vmm.ping": self.ping, "vm.create": self.create, "vm.info": self.info, "vm.boot": self.boot,
                  "vm.pause": self.pause, "vm.resume": self.resume, "vm.power-button": self.button,
                  "vm.resize": self.resize, "vm.resize-zone": self.resize_zone, "vm.remove-device": self.remove,
@@ -292,6 +296,8 @@ class Vmm:
             self.agent.notify(order["notify"])
         if "agent" in order:
             self.agent.plan.update(order["agent"])
+        if "api" in order:
+            PLAN.setdefault("api", {}).update(order["api"])
         if order.get("drop_agent"):
             self.agent.drop()
         die(order)
@@ -305,6 +311,7 @@ class Agent:
         self.running = threading.Event()
         self.seq = 0
         self.peers = []
+        self.requests = []
 
     def start(self):
         self.listen()
@@ -376,6 +383,7 @@ class Agent:
         connection.close()
 
     def answer(self, connection, request):
+        self.requests.append(request)
         plan = self.plan.get("calls", {}).get(request["method"])
         if plan == "stall":
             return

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that runs out at any moment of a VM's life, or while a template is built: an error, no crash, and nothing is
- * left behind.
+ * Memory that runs out at any moment of a VM's life, in a pool, or while a template is built: an error, no crash, and
+ * nothing is left behind.
  */
 #include "base/mem.h"
 
@@ -151,6 +151,55 @@ TEST(out_of_memory_from_a_template)
 		nothing_is_left(n);
 	}
 	CHECK_INT(live(&err), CCHV_OK);
+	cchv_vm_config_free(config);
+	cchv_ctx_free(ctx);
+}
+
+static int live_in_pool(cchv_error **err)
+{
+	cchv_pool *pool = NULL;
+	cchv_vm *vm = NULL;
+	int r;
+
+	r = cchv_pool_new(ctx, config, 1, &pool, err);
+	if (r == CCHV_OK)
+		r = cchv_pool_set_reserve(pool, 0);
+	if (r == CCHV_OK)
+		r = cchv_pool_fill(pool, TIMEOUT_MS, err);
+	if (r == CCHV_OK)
+		r = cchv_pool_take(pool, "taken", TIMEOUT_MS, &vm, err);
+	mem_fail_from(0);
+	cchv_pool_free(pool);
+	cchv_vm_free(vm);
+	return r;
+}
+
+TEST(out_of_memory_in_a_pool)
+{
+	cchv_error *err = NULL;
+	uint64_t before, total, step = 1;
+	char *key = NULL;
+
+	set_up_templates();
+	CHECK_INT(cchv_template_build(ctx, NULL, TIMEOUT_MS, &key, NULL), CCHV_OK);
+	cchv_free(key);
+	before = mem_count();
+	CHECK_INT(live_in_pool(&err), 1);
+	total = mem_count() - before;
+	for (uint64_t n = 1; n <= total; n += step) {
+		int r;
+
+		mem_fail_from(n);
+		r = live_in_pool(&err);
+		mem_fail_from(0);
+		CHECK(r < 0 || r == 1);
+		cchv_error_free(err);
+		err = NULL;
+		nothing_is_left(n);
+		/* The first ones are the pool's own, and are quick. */
+		step = n < 20 ? 1 : 1 + total / 25;
+	}
+	CHECK_INT(live_in_pool(&err), 1);
 	cchv_vm_config_free(config);
 	cchv_ctx_free(ctx);
 }

@@ -285,4 +285,17 @@ DECLARATIONS = {
     "cchv_container_get_create_time": (U64, HANDLE),
     "cchv_container_get_spec_json": (INT, HANDLE, OUT_STRING, ERR),
     "cchv_container_free": (VOID, HANDLE),
+    # pool.h
+    "cchv_pool_new": (INT, HANDLE, HANDLE, U32, OUT_HANDLE, ERR),
+    "cchv_pool_free": (VOID, HANDLE),
+    "cchv_pool_set_target": (INT, HANDLE, U32),
+    "cchv_pool_set_max_bytes": (INT, HANDLE, U64),
+    "cchv_pool_set_reserve": (INT, HANDLE, U64),
+    "cchv_pool_set_start_timeout": (INT, HANDLE, INT),
+    "cchv_pool_get_fd": (INT, HANDLE),
+    "cchv_pool_dispatch": (INT, HANDLE, ERR),
+    "cchv_pool_fill": (INT, HANDLE, INT, ERR),
+    "cchv_pool_check": (INT, HANDLE, ERR),
+    "cchv_pool_take": (INT, HANDLE, STRING, INT, OUT_HANDLE, ERR),
+    "cchv_pool_get_stats": (INT, HANDLE, OUT_HANDLE, ERR),
 }
