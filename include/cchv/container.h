@@ -323,7 +323,8 @@ int cchv_container_copy_in(cchv_container *container, const char *directory, int
  *
  * What is in it is the guest's word alone, and so is its length. Beyond @max_bytes the stream is
  * broken off, at most some hundred KiB later. Twice the size of the upper layer's disk is more than
- * an honest guest sends, unless most of that disk is names of removed files or hard links.
+ * an honest guest sends, unless most of that disk is names of removed files or hard links. A guest
+ * that runs, and sends nothing for 8 seconds though @fd takes it, is given up (CCHV_ERR_TIMEOUT).
  *
  * Valid in: CREATED, RUNNING, PAUSED, STOPPED.
  * Threads:  any.
