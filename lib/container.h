@@ -44,6 +44,8 @@ struct container {
 	char *dir;                     /* <state_dir>/containers/<id> */
 	int lock_fd;                   /* on <dir>/lock, for the container's life */
 	char *scratch;                 /* path of the scratch disk */
+	int keep_scratch;              /* past the container's deletion */
+	int unasked;                   /* of an adopted VM: the guest has not said yet what it knows of it */
 	int made_scratch;              /* by this create; else it was there before */
 	struct container_device *devices;
 	size_t device_count;

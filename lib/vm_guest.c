@@ -173,7 +173,8 @@ int guest_booted(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 		struct container *next;
 
 		container_ref(container);
-		if (container->listed && !container->in_guest)
+		/* Without settings (of an adopted VM) nothing can be made of it. */
+		if (container->listed && !container->in_guest && container->config)
 			r = container_make_in_guest(container, deadline, err);
 		next = container->listed ? container->next : NULL;
 		container_unref(container);

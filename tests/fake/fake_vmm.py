@@ -14,7 +14,7 @@ ACTION: {"status": 500, "body": TEXT} | {"stall": true} | {"close": true} | {"ra
 Orders: {"event": [source, name, properties]}, {"console": TEXT}, {"late_console": TEXT}, {"log": TEXT}, {"exit": N},
         {"signal": N}, {"notify": {...}}, {"agent": {...}}, {"api": {CALL: ACTION}}, {"drop_agent": true}, {"raw_event": TEXT}
 agent: {"announce": false | "rubbish", "hello": "none" | "rubbish" | {members}, "calls": {METHOD: {"error": {...}} |
-        "stall" | "drop"}, "boot_id": B}
+        {"result": {...}} | "stall" | "drop"}, "boot_id": B}
 memory: {"mib": N, "restless": true}: what a guest writes into a memory that is a file, and whether it still does so after
         the snapshot
 """
@@ -395,7 +395,7 @@ class Agent:
         if isinstance(plan, dict) and "error" in plan:
             self.send(connection, {"id": request["id"], "error": plan["error"]})
             return
-        result = {}
+        result = plan["result"] if isinstance(plan, dict) and "result" in plan else {}
         if request["method"] == "vm.configure":
             self.configured = True
             result = {"boot_id": self.boot_id}
