@@ -34,6 +34,8 @@ struct fiber {
 	int ended, cancelled;
 	int fd;
 	uint64_t deadline;
+	fiber_fn call;           /* what the other side shall do before it comes back */
+	void *call_data;
 #ifdef FIBER_ASAN
 	void *fake_outside, *fake_inside;
 	const void *outside_bottom;
@@ -122,10 +124,18 @@ int fiber_run(struct fiber *f)
 {
 	if (f->ended)
 		return 1;
-	current = f;
-	enter(f);
-	current = NULL;
-	return f->ended;
+	for (;;) {
+		fiber_fn call;
+
+		current = f;
+		enter(f);
+		current = NULL;
+		call = f->call;
+		f->call = NULL;
+		if (!call)
+			return f->ended;
+		call(f->call_data);
+	}
 }
 
 int fiber_get_fd(const struct fiber *f)
@@ -165,4 +175,13 @@ int __attribute__((noinline)) fiber_wait(int fd, uint64_t deadline)
 		f->deadline = CLOCK_NEVER;
 	}
 	return FIBER_CANCELLED;
+}
+
+void __attribute__((noinline)) fiber_call_outside(fiber_fn fn, void *user_data)
+{
+	struct fiber *f = current;
+
+	f->call = fn;
+	f->call_data = user_data;
+	leave(f);
 }

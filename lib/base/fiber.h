@@ -40,4 +40,10 @@ int fiber_is_inside(void);
 /* Leave the fiber until fd is readable: 1; 0: the deadline has passed; FIBER_CANCELLED. Only inside of one. */
 int fiber_wait(int fd, uint64_t deadline);
 
+/*
+ * Call fn on the stack of fiber_run()'s caller, in the same thread, and go on. For code that is not ours: a language's
+ * runtime knows the stack of its thread, and takes another one for an overflow. Only inside of a fiber.
+ */
+void fiber_call_outside(fiber_fn fn, void *user_data);
+
 #endif

@@ -305,6 +305,28 @@ class Serving(PoolCase):
         self.assertEqual((self.ids(), list(self.residents())), (set(), []))
 
 
+    def test_no_descriptor_is_left(self):
+        def descriptors():
+            return sorted(os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if
+                          os.path.exists(f"/proc/self/fd/{fd}"))
+        self.take(self.pool(0)).close()  # what is opened once in a process
+        self.pools.pop().close()
+        before = descriptors()
+        for plan in ({}, {"api": {"vm.create": {"status": 500, "body": '["no"]'}}}, {"api": {"vm.boot": {"stall": True}}}):
+            self.plan(plan)
+            with cchv.Pool(self.config(start=Start.COLD), 1, context=self.context, reserve=0, start_timeout=1) as pool:
+                if plan:
+                    with self.assertRaises(cchv.Error):
+                        pool.fill(PATIENCE)
+                    continue
+                pool.fill(PATIENCE)
+                pool.take(timeout=PATIENCE).close()
+                pool.fill(PATIENCE)
+                pool.dispatch()
+            self.assertEqual(descriptors(), before)
+        self.assertEqual(descriptors(), before)
+
+
 class Bounds(PoolCase):
     def test_target(self):
         pool = self.pool(3)

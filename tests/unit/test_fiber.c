@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "test.h"
 
@@ -202,6 +203,57 @@ TEST(from_one_thread_to_the_next)
 	CHECK_INT(fiber_is_inside(), 0);
 	fiber_free(f);
 	close_pipe(&w);
+}
+
+static void note_stack(void *user_data)
+{
+	char here;
+
+	*(uintptr_t *)user_data = (uintptr_t)&here;
+	CHECK_INT(fiber_is_inside(), 0);
+}
+
+static void note_log(int level, const char *line, void *user_data)
+{
+	CHECK_STR(line, "line 7");
+	note_stack(user_data);
+}
+
+static void call_outside(void *user_data)
+{
+	uintptr_t *at = user_data;
+	struct log_sink sink = LOG_SINK_INIT;
+	char here;
+
+	at[0] = (uintptr_t)&here;
+	fiber_call_outside(note_stack, &at[1]);
+	CHECK_INT(fiber_is_inside(), 1);
+	sink.max_level = CCHV_LOG_INFO;
+	sink.fn = note_log;
+	sink.user_data = &at[2];
+	log_info(&sink, "line %d", 7);
+	at[3]++;
+}
+
+static uintptr_t distance(uintptr_t a, uintptr_t b)
+{
+	return a > b ? a - b : b - a;
+}
+
+/* The log is the caller's code, and a runtime of his may look at where its stack is. */
+TEST(calls_of_others_are_on_their_stack)
+{
+	uintptr_t at[4] = { 0 };
+	struct fiber *f;
+	char here;
+
+	CHECK_INT(fiber_new(call_outside, at, &f, NULL), CCHV_OK);
+	CHECK_INT(fiber_run(f), 1);
+	CHECK_INT(at[3], 1);
+	CHECK(distance(at[0], (uintptr_t)&here) > 1U << 20);
+	CHECK(distance(at[1], (uintptr_t)&here) < 1U << 16);
+	CHECK(distance(at[2], (uintptr_t)&here) < 1U << 16);
+	fiber_free(f);
 }
 
 TEST(never_begun_and_without_memory)
