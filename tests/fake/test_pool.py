@@ -218,8 +218,16 @@ class Serving(PoolCase):
         # Nothing to do: nobody is woken.
         pool.dispatch()
         self.assertEqual(select.select([pool], [], [], 0.5)[0], [])
-        self.take(pool)
+        vm = self.take(pool)
         self.assertEqual(select.select([pool], [], [], 0)[0], [pool])
+        self.serve_until(pool, lambda: self.number(pool, "ready") == 1, "it is filled again")
+        pool.dispatch()
+        # What a VM that was taken does is no business of the pool's.
+        self.drain(vm)
+        vm.dispatch()
+        self.order(vm, console="what the guest says\n")
+        self.assertEqual(select.select([vm], [], [], PATIENCE)[0], [vm])
+        self.assertEqual(select.select([pool], [], [], 0.5)[0], [])
 
     def test_dispatch_waits_for_nobody(self):
         self.plan({"api": {"vm.restore": {"stall": True}, "vm.create": {"stall": True}}})
