@@ -39,6 +39,7 @@ struct bench {
 	const char *guest;     /* path of the static helper that runs in guests */
 	const char *bare_init; /* path of the bare /init */
 	const char *initramfs; /* the one without modules */
+	const char *kernels;   /* directory of both kernels: guest/ of the build tree */
 	char directory[64];    /* of this run: state, runtime, initrds */
 	int runs;
 };
@@ -56,6 +57,7 @@ int case_memory(struct bench *bench);
 int case_idle(struct bench *bench);
 int case_initramfs(struct bench *bench);
 int case_clone(struct bench *bench);
+int case_kernel(struct bench *bench);
 
 /* samples.c */
 uint64_t mono_ns(void);
@@ -95,6 +97,8 @@ void container_end(struct bench *bench, const char *id);
 
 /* main.c: a context with this run's directories */
 int bench_context(struct bench *bench, cchv_ctx **ret_ctx);
+/* The same; *hello_ns is when (mono_ns) the last of its VMs said hello. 0, or -1 after a line on stderr. */
+int bench_hello_context(struct bench *bench, uint64_t *hello_ns, cchv_ctx **ret_ctx);
 /* case_memory.c: what the child of the memory case does */
 int memory_child(struct bench *bench);
 

@@ -16,16 +16,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The library tells of the steps of a boot in its log, and nowhere else. */
-static void on_log(int level, const char *text, void *user_data)
-{
-	uint64_t *hello_ns = user_data;
-
-	(void)level;
-	if (strstr(text, "booting: here is the hello"))
-		*hello_ns = mono_ns();
-}
-
 static int ours(struct bench *bench, const uint64_t *hello_ns, double *ret_hello, double *ret_running)
 {
 	uint64_t start = mono_ns();
@@ -138,11 +128,9 @@ int case_ready(struct bench *bench)
 
 	running.name = "vm-running";
 	running.what = "spawn to the end of cchv_vm_boot / the same";
-	if (bench_context(bench, &own.ctx) < 0)
+	if (bench_hello_context(bench, &hello_ns, &own.ctx) < 0)
 		return -1;
-	r = cchv_ctx_set_log(own.ctx, CCHV_LOG_DEBUG, on_log, &hello_ns, NULL);
-	if (r == CCHV_OK)
-		r = measure(&own, &hello_ns, &ready, &running);
+	r = measure(&own, &hello_ns, &ready, &running);
 	cchv_ctx_free(own.ctx);
 	if (r < 0)
 		return -1;

@@ -14,7 +14,7 @@ static const struct bench_case cases[] = {
 	{ "vm-ready", case_ready },      { "exec", case_exec },     { "stdout", case_stdout },
 	{ "eight", case_many },          { "memory", case_memory }, { "idle", case_idle },
 	{ "initramfs", case_initramfs },
-	{ "clone", case_clone },
+	{ "clone", case_clone },         { "kernel", case_kernel },
 };
 
 int bench_context(struct bench *bench, cchv_ctx **ret_ctx)
@@ -29,6 +29,30 @@ int bench_context(struct bench *bench, cchv_ctx **ret_ctx)
 	cchv_ctx_set_state_dir(ctx, path);
 	snprintf(path, sizeof(path), "%s/run", bench->directory);
 	cchv_ctx_set_runtime_dir(ctx, path);
+	*ret_ctx = ctx;
+	return 0;
+}
+
+/* The library tells of the steps of a boot in its log, and nowhere else. */
+static void on_log(int level, const char *text, void *user_data)
+{
+	uint64_t *hello_ns = user_data;
+
+	(void)level;
+	if (strstr(text, "booting: here is the hello"))
+		*hello_ns = mono_ns();
+}
+
+int bench_hello_context(struct bench *bench, uint64_t *hello_ns, cchv_ctx **ret_ctx)
+{
+	cchv_ctx *ctx = NULL;
+
+	if (bench_context(bench, &ctx) < 0)
+		return -1;
+	if (cchv_ctx_set_log(ctx, CCHV_LOG_DEBUG, on_log, hello_ns, NULL) < 0) {
+		cchv_ctx_free(ctx);
+		return complain("log", NULL);
+	}
 	*ret_ctx = ctx;
 	return 0;
 }
@@ -106,7 +130,8 @@ int main(int argc, char **argv)
 			       .cli = beside("../examples/cli/cchv"),
 			       .guest = beside("bench-guest"),
 			       .bare_init = beside("bare-init"),
-			       .initramfs = beside("../guest/initramfs.img") };
+			       .initramfs = beside("../guest/initramfs.img"),
+			       .kernels = beside("../guest") };
 	const char *json = NULL, *child = NULL;
 	char command[96];
 	int c, r;

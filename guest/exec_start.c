@@ -47,10 +47,6 @@ enum exec_stream exec_offer_stream(struct agent *agent, const char *container, c
 	if (!e)
 		return EXEC_STREAM_UNKNOWN;
 	end = &e->streams[name];
-	if (e->phase == EXEC_RUNNING && end->connecting && stream_token_equals(end->token, token)) {
-		exec_take_connection(e, name, fd);
-		return EXEC_STREAM_TAKEN;
-	}
 	if (e->phase != EXEC_BINDING || !end->wanted || end->sock >= 0 || !stream_token_equals(end->token, token))
 		return EXEC_STREAM_REFUSED;
 	end->sock = fd;
@@ -173,6 +169,21 @@ static int start_pumps(struct exec *e, cchv_error **err)
 	return CCHV_OK;
 }
 
+/* To all hosts: who started it learns more from the reply. */
+static void tell_started(const struct exec *e)
+{
+	struct json *event = json_new_object();
+
+	json_set_string(event, "event", "started");
+	json_set_string(event, "container", e->container);
+	json_set_string(event, "exec", e->id);
+	json_set_u64(event, "pid", (uint64_t)e->pid);
+	json_set_u64(event, "time_ns", clock_real_ns());
+	if (e->is_archive)
+		json_set_bool(event, "archive", 1);
+	notify_send(e->agent, event);
+}
+
 static void started(struct exec *e)
 {
 	struct json *result = json_new_object();
@@ -184,6 +195,7 @@ static void started(struct exec *e)
 	fd_close(&e->report_fd);
 	json_set_u64(result, "pid", (uint64_t)e->pid);
 	ticket_done(e->agent, steal(&e->ticket), CCHV_OK, result, NULL, NULL);
+	tell_started(e);
 	if (*e->container)
 		container_started(e->agent, e->container, e->id, e->pid);
 	if (start_pumps(e, &err) < 0) {
@@ -320,7 +332,7 @@ void exec_launch(struct exec *e)
 		started(e);
 }
 
-int exec_parse_stream(struct exec *e, enum stream_name name, const struct json *value, struct reply *reply)
+static int parse_stream(struct exec *e, enum stream_name name, const struct json *value, struct reply *reply)
 {
 	struct exec_stream_end *end = &e->streams[name];
 	const char *token = NULL, *how = "eof";
@@ -343,7 +355,7 @@ static int parse_streams(struct exec *e, const struct json *streams, struct repl
 {
 	for (int i = 0; i < STREAM_COUNT; i++) {
 		enum stream_name name = (enum stream_name)i;
-		int r = exec_parse_stream(e, name, json_get(streams, stream_name_text(name)), reply);
+		int r = parse_stream(e, name, json_get(streams, stream_name_text(name)), reply);
 
 		if (r < 0)
 			return r;
@@ -389,6 +401,7 @@ int exec_start(struct agent *agent, const struct json *params, struct reply *rep
 		return CCHV_ERR_NOMEM;
 	r = process_plan_new(agent, container, id, params, &e->plan, &reply->kind, &reply->err);
 	e->terminal = r == 0 && e->plan->terminal;
+	e->is_archive = json_get(params, "archive") != NULL;
 	if (r == 0)
 		r = parse_size(e, params, reply);
 	if (r == 0)

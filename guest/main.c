@@ -26,11 +26,18 @@
 #include "guest/stream.h"
 #include "guest/uevent.h"
 #include "guest/worker.h"
+#include "wire/protocol.h"
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+/* In one piece, for who looks into the file; a number made into text would not be seen there. */
+#define TEXT_OF(number) #number
+#define TEXT(number) TEXT_OF(number)
+static const char banner[] = PROTOCOL_AGENT_BANNER AGENT_VERSION PROTOCOL_AGENT_BANNER_OF TEXT(PROTOCOL_VERSION) "\n";
 
 static int make_rooms(struct agent *agent, cchv_error **err)
 {
@@ -145,8 +152,10 @@ int main(int argc, char **argv)
 		return r < 0;
 	}
 #endif
-	if (getpid() != 1)
+	if (getpid() != 1) {
+		dprintf(STDOUT_FILENO, "%s", banner);
 		return 2;
+	}
 	boot_begin(&agent);
 	r = run_init(&agent, &err);
 	log_error(&agent.log, "the agent cannot go on: %s", r < 0 ? cchv_error_message(err) : "it was stopped");

@@ -36,7 +36,6 @@ struct container {
 	int in_guest;                  /* the agent has it */
 	int deleted;
 	uint64_t create_time;
-	char *restored_from;           /* its id in the snapshot, or NULL */
 	struct exec *execs;            /* in the order of their start; init, where known, is one of them */
 	struct exec *init;
 	struct json *process;          /* what execs inherit: "process" of the specification */
@@ -45,6 +44,8 @@ struct container {
 	char *dir;                     /* <state_dir>/containers/<id> */
 	int lock_fd;                   /* on <dir>/lock, for the container's life */
 	char *scratch;                 /* path of the scratch disk */
+	int keep_scratch;              /* past the container's deletion */
+	int unasked;                   /* of an adopted VM: the guest has not said yet what it knows of it */
 	int made_scratch;              /* by this create; else it was there before */
 	struct container_device *devices;
 	size_t device_count;
@@ -75,11 +76,6 @@ int container_handle_new(struct container *container, cchv_container **ret_handl
 void container_set_state(struct container *container, int state);
 /* The VM has ended. */
 void container_on_gone(struct container *container, const char *text);
-/* In container_create.c: take its directory, for its life, with this specification; give it back. */
-int container_claim(struct container *container, const struct json *spec, cchv_error **err);
-void container_unclaim(struct container *container);
-/* In container_ops.c: enum cchv_container_state of the agent's word; 0: it makes no sense. */
-int container_state_of(const struct json *state);
 /* <state_dir>/containers/<id>; NULL: no memory. */
 char *container_dir(const cchv_vm *vm, const char *id);
 /* Lock the VM and look whether the container is there. */

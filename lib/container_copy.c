@@ -18,6 +18,9 @@
 #include "stdio_config.h"
 
 #define UNDO_MS 5000
+/* Of a guest that has said nothing for so long, nothing is expected. */
+#define SILENCE_MS 8000
+#define SILENT_UNDO_MS 1000
 
 #define LINE_MAX_BYTES 512U
 
@@ -53,30 +56,75 @@ static int judge(const struct exec *exec, const char *what, const char *path, in
 }
 
 /* Its time ran out, or the other side is broken: end it, and let its record go. */
-static void give_up(struct exec *exec)
+static void give_up(struct exec *exec, int timeout_ms)
 {
 	struct json *params = exec_params(exec);
 
 	json_set_string(params, "scope", "group");
 	json_set_u64(params, "signal", 9);
-	guest_call(exec->vm, "exec.signal", params, clock_deadline(UNDO_MS), NULL, NULL);
+	guest_call(exec->vm, "exec.signal", params, clock_deadline(timeout_ms), NULL, NULL);
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* It could have said something: it runs, and whoever takes it has room. */
+static int is_silent(const struct exec *exec)
+{
+	const struct pump_out *out = exec->streams[CCHV_STDOUT].out;
+
+	return exec->vm->state == CCHV_VM_RUNNING && !(out && pump_out_stalled_since(out));
+}
+
+/* Serves the VM once. *silence: 0, or until when something must have come, after which it is CCHV_ERR_TIMEOUT. */
+static int serve(struct exec *exec, uint64_t *silence, uint64_t deadline, cchv_error **err)
+{
+	const struct exec_stream *stream = &exec->streams[CCHV_STDOUT];
+	uint64_t before = stream->out ? pump_out_received(stream->out) : 0;
+	int r = vm_serve(exec->vm, *silence ? earlier(*silence, deadline) : deadline, err);
+
+	if (!*silence || (r < 0 && r != CCHV_ERR_TIMEOUT))
+		return r;
+	if ((stream->out && pump_out_received(stream->out) != before) || !is_silent(exec))
+		*silence = clock_deadline(SILENCE_MS);
+	else if (r == CCHV_ERR_TIMEOUT && *silence <= deadline)
+		return r;
+	if (r == CCHV_ERR_TIMEOUT && clock_mono_ns() < deadline) {
+		cchv_error_free(err ? steal(err) : NULL);
+		return CCHV_OK;
+	}
+	return r;
 }
 
 /* A guest may send for ever: nobody waits for the end of what is not wanted any more. */
-static int wait_for_end(struct exec *exec, uint64_t deadline, cchv_error **err)
+static int wait_for_end(struct exec *exec, uint64_t *silence, uint64_t deadline, cchv_error **err)
 {
-	int r = CCHV_OK;
+	int r = CCHV_OK, is_quiet;
 
-	while (r == CCHV_OK && exec->listed && exec->phase != EXEC_ENDED && !exec_stream_lost(exec, CCHV_STDOUT))
-		r = vm_serve(exec->vm, deadline, err);
-	if (exec->phase == EXEC_ENDED)
+	while (r == CCHV_OK && exec->listed && exec->phase != EXEC_ENDED && !exec->is_over &&
+	       !exec_stream_lost(exec, CCHV_STDOUT))
+		r = serve(exec, silence, deadline, err);
+	is_quiet = r == CCHV_ERR_TIMEOUT && *silence && *silence <= deadline;
+	if (exec->phase == EXEC_ENDED || exec->is_over)
 		cchv_error_free(err ? steal(err) : NULL);
-	else if (exec->listed)
-		give_up(exec);
+	if (exec->phase != EXEC_ENDED && exec->listed)
+		give_up(exec, is_quiet ? SILENT_UNDO_MS : UNDO_MS);
+	if (exec->is_over)
+		return CCHV_OK;
 	if (r == CCHV_OK && exec->phase != EXEC_ENDED && exec_stream_lost(exec, CCHV_STDOUT))
 		return err_set(err, CCHV_ERR_SYSTEM, EPIPE, "the fd took no more");
 	return exec->phase == EXEC_ENDED ? CCHV_OK : r < 0 ? r : err_set(err, CCHV_ERR_STATE, 0,
 	                                                                 "the VM was let go of");
+}
+
+static int check_length(const struct exec *exec, const char *what, const char *path, cchv_error **err)
+{
+	if (!exec->is_over)
+		return CCHV_OK;
+	return err_set_from(err, CCHV_ERR_LIMIT, CCHV_ORIGIN_GUEST, 0, "%s '%s': more than %llu bytes came", what, path,
+	                    (unsigned long long)exec->max_output);
 }
 
 /* The bytes that the reader's side did not take are a failure here: the copy would be cut short. */
@@ -98,8 +146,11 @@ static int wait_for_output(struct exec *exec, uint64_t deadline, cchv_error **er
 }
 
 static int run_archive(struct container *container, const char *op, const char *path,
-                       cchv_stdio_config *stdio, int said_fd, uint64_t deadline, cchv_error **err)
+                       cchv_stdio_config *stdio, uint64_t max_bytes, int silence_ms, int said_fd,
+                       uint64_t deadline, cchv_error **err)
 {
+	uint64_t silence = silence_ms ? clock_deadline(silence_ms) : 0;
+	uint64_t start = silence ? earlier(silence, deadline) : deadline;
 	struct json *archive = json_new_object();
 	struct exec *exec = NULL;
 	uint64_t number = 0;
@@ -113,7 +164,7 @@ static int run_archive(struct container *container, const char *op, const char *
 		return err_set(err, CCHV_ERR_SYSTEM, errno, "getrandom");
 	}
 	snprintf(id, sizeof(id), "copy-%016llx", (unsigned long long)number);
-	r = vm_need_agent(container->vm, deadline, err);
+	r = vm_need_agent(container->vm, start, err);
 	if (r == CCHV_OK)
 		r = exec_new(container, id, &exec, err);
 	if (r < 0) {
@@ -121,12 +172,15 @@ static int run_archive(struct container *container, const char *op, const char *
 		return r;
 	}
 	exec->is_quiet = 1;
+	exec->max_output = max_bytes;
 	exec_ref(exec);
-	r = exec_start(exec, NULL, archive, stdio, deadline, err);
+	r = exec_start(exec, NULL, archive, stdio, start, err);
 	if (r == CCHV_OK)
-		r = wait_for_end(exec, deadline, err);
+		r = wait_for_end(exec, &silence, deadline, err);
 	if (r == CCHV_OK)
 		r = wait_for_output(exec, deadline, err);
+	if (r == CCHV_OK)
+		r = check_length(exec, op, path, err);
 	if (r == CCHV_OK)
 		r = judge(exec, op, path, said_fd, err);
 	if (r == CCHV_OK)
@@ -142,8 +196,7 @@ static int run_archive(struct container *container, const char *op, const char *
 }
 
 static int copy(cchv_container *handle, const char *what, const char *op, const char *path, int stream,
-                int fd,
-                int timeout_ms, cchv_error **err)
+                int fd, uint64_t max_bytes, int silence_ms, int timeout_ms, cchv_error **err)
 {
 	cleanup_stdio_config cchv_stdio_config *stdio = NULL;
 	cleanup_close int said_fd = -1, say_fd = -1;
@@ -175,24 +228,26 @@ static int copy(cchv_container *handle, const char *what, const char *op, const 
 		r = err_set(err, CCHV_ERR_STATE, 0, "container '%s': its VM has not booted",
 		            handle->container->id);
 	if (r == CCHV_OK)
-		r = run_archive(handle->container, op, path, stdio, said_fd, deadline, err);
+		r = run_archive(handle->container, op, path, stdio, max_bytes, silence_ms, said_fd, deadline, err);
 	vm_leave(handle->vm);
 	return r;
 }
 
-CCHV_API int cchv_container_copy_out(cchv_container *container, const char *path, int fd, int timeout_ms,
-                                     cchv_error **err)
+CCHV_API int cchv_container_copy_out(cchv_container *container, const char *path, int fd, uint64_t max_bytes,
+                                     int timeout_ms, cchv_error **err)
 {
-	return copy(container, "container_copy_out", "read", path, CCHV_STDOUT, fd, timeout_ms, err);
+	return copy(container, "container_copy_out", "read", path, CCHV_STDOUT, fd, max_bytes, 0, timeout_ms, err);
 }
 
-CCHV_API int cchv_container_copy_changes(cchv_container *container, int fd, int timeout_ms, cchv_error **err)
+CCHV_API int cchv_container_copy_changes(cchv_container *container, int fd, uint64_t max_bytes, int timeout_ms,
+                                         cchv_error **err)
 {
-	return copy(container, "container_copy_changes", "changes", "/", CCHV_STDOUT, fd, timeout_ms, err);
+	return copy(container, "container_copy_changes", "changes", "/", CCHV_STDOUT, fd, max_bytes, SILENCE_MS,
+	            timeout_ms, err);
 }
 
 CCHV_API int cchv_container_copy_in(cchv_container *container, const char *directory, int fd, int timeout_ms,
                                     cchv_error **err)
 {
-	return copy(container, "container_copy_in", "write", directory, CCHV_STDIN, fd, timeout_ms, err);
+	return copy(container, "container_copy_in", "write", directory, CCHV_STDIN, fd, 0, 0, timeout_ms, err);
 }

@@ -15,6 +15,7 @@
 #include "base/path.h"
 #include "container.h"
 #include "container_guest.h"
+#include "container_record.h"
 #include "ctx.h"
 #include "exec.h"
 #include "oci_spec.h"
@@ -64,21 +65,14 @@ static int claim_dir(struct container *container, cchv_error **err)
 	return remove_leftovers(container->dir, err);
 }
 
-static int write_spec(const struct container *container, const struct json *spec, cchv_error **err)
+static int write_spec(const struct container *container, cchv_error **err)
 {
 	cleanup_buf struct buf text = BUF_INIT(MAX_SPEC);
 	cleanup_free char *path = mem_printf("%s/config.json", container->dir);
 
-	if (!path || json_print(spec, 1, &text) < 0)
+	if (!path || json_print(container->config->spec, 1, &text) < 0)
 		return err_nomem(err);
 	return path_write_atomic(path, text.data, text.len, 0600, err);
-}
-
-int container_claim(struct container *container, const struct json *spec, cchv_error **err)
-{
-	int r = claim_dir(container, err);
-
-	return r < 0 ? r : write_spec(container, spec, err);
 }
 
 /* A file that is there already belongs to a container that ran before, and goes on. */
@@ -92,10 +86,15 @@ static int make_scratch(struct container *container, uint64_t deadline, cchv_err
 	if (config->upper != CCHV_UPPER_DISK || config->rootfs_fs || config->rootfs_disk)
 		return CCHV_OK;
 	templates = mem_printf("%s/scratch", container->vm->ctx->state_dir);
+	container->keep_scratch = config->keep_scratch;
 	container->scratch = config->scratch_path ? mem_strdup(config->scratch_path)
 	                                          : mem_printf("%s/scratch.img", container->dir);
 	if (!templates || !container->scratch)
 		return err_nomem(err);
+	/* Before it is made. */
+	r = containers_record(container->vm, err);
+	if (r < 0)
+		return r;
 	if (config->scratch_path && access(config->scratch_path, F_OK) == 0)
 		return CCHV_OK;
 	r = scratch_make(templates, container->scratch, bytes, deadline, err);
@@ -119,11 +118,6 @@ static void remove_files(struct container *container, int scratch_too)
 	if (lock)
 		unlink(lock);
 	rmdir(container->dir);
-}
-
-void container_unclaim(struct container *container)
-{
-	remove_files(container, 0);
 }
 
 /* A volume whose source is the mount's own. */
@@ -173,12 +167,16 @@ static int prepare(cchv_vm *vm, const cchv_container_config *config, struct cont
 static int make(struct container *container, uint64_t deadline, cchv_error **err)
 {
 	cchv_vm *vm = container->vm;
-	int r = container_claim(container, container->config->spec, err);
+	int r = claim_dir(container, err);
 
+	if (r == CCHV_OK)
+		r = write_spec(container, err);
 	if (r == CCHV_OK)
 		r = make_scratch(container, deadline, err);
 	if (r == CCHV_OK)
 		r = container_plug(container, deadline, err);
+	if (r == CCHV_OK)
+		r = containers_record(vm, err);
 	if (r == CCHV_OK && vm->state == CCHV_VM_RUNNING)
 		r = container_make_in_guest(container, deadline, err);
 	return r;
@@ -200,6 +198,7 @@ static void undo(struct container *container, int code)
 	/* A scratch disk of an earlier run outlives a start that failed. */
 	remove_files(container, container->made_scratch);
 	container_unlist(container);
+	containers_record(vm, NULL);
 }
 
 CCHV_API int cchv_container_create(cchv_vm *vm, cchv_container_config *config, int timeout_ms,
@@ -280,11 +279,12 @@ CCHV_API int cchv_container_delete(cchv_container *handle, int timeout_ms, cchv_
 	if (r == CCHV_OK)
 		r = container_unplug(container, deadline, err);
 	if (r == CCHV_OK && container->listed) {
-		/* One that was adopted with its VM has no settings: what it left is for prune. */
-		remove_files(container, container->config && !container->config->keep_scratch);
+		remove_files(container, !container->keep_scratch);
 		container->deleted = 1;
 		container_set_state(container, 0);
 		container_unlist(container);
+		/* A line too many does no harm: its files are gone. */
+		containers_record(handle->vm, NULL);
 	}
 	vm_leave(handle->vm);
 	return r;

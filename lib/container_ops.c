@@ -259,7 +259,7 @@ CCHV_API int cchv_vm_list_containers(cchv_vm *vm, int timeout_ms, cchv_list **re
 	return r;
 }
 
-int container_state_of(const struct json *state)
+static int state_of(const struct json *state)
 {
 	static const struct {
 		const char *word;
@@ -297,7 +297,36 @@ static int read_process(struct container *container, cchv_error **err)
 	return container->process ? CCHV_OK : err_nomem(err);
 }
 
-/* A client's: ask the agent. */
+/* What the agent says of a container; of one that was adopted, its init's, too. */
+static void take_state(struct container *container, int state, const struct json *result)
+{
+	struct exec *init = container->init;
+	uint64_t pid = 0;
+
+	container->state = state;
+	if (!container->unasked)
+		return;
+	container->unasked = 0;
+	if (!init || init->phase != EXEC_NEW || state == CCHV_CONTAINER_CREATED)
+		return;
+	json_get_u64(result, "pid", &pid, NULL);
+	init->pid = (int)pid;
+	init->phase = EXEC_ALIVE;
+	/* The agent tells its end once more to the new owner, unless too much has happened since. */
+	if (state == CCHV_CONTAINER_STOPPED)
+		exec_ask_state(init);
+}
+
+/* The guest has nothing of it: its maker died before, or had it deleted. */
+static void not_in_guest(struct container *container)
+{
+	container->unasked = container->in_guest = 0;
+	container->state = CCHV_CONTAINER_STOPPED;
+	if (container->init)
+		exec_on_gone(container->init, CCHV_ERR_NOT_FOUND, "the guest does not have its container");
+}
+
+/* A client's, or an adopter's: ask the agent. */
 int container_open(cchv_vm *vm, const char *id, uint64_t deadline, struct container **ret_container,
                    cchv_error **err)
 {
@@ -306,19 +335,27 @@ int container_open(cchv_vm *vm, const char *id, uint64_t deadline, struct contai
 	struct json *params;
 	int state, r;
 
-	if (container && vm->owner) {
+	if (container && vm->owner && container->unasked && vm->state == CCHV_VM_STOPPED)
+		not_in_guest(container);
+	if (container && vm->owner && (!container->unasked || vm->state == CCHV_VM_CREATED)) {
 		*ret_container = container;
 		return CCHV_OK;
 	}
 	params = json_new_object();
 	json_set_string(params, "container", id);
 	r = guest_call(vm, "container.state", params, deadline, &result, err);
+	container = container_find(vm, id);
+	if (r == CCHV_ERR_NOT_FOUND && container && container->unasked) {
+		not_in_guest(container);
+		cchv_error_free(err ? steal(err) : NULL);
+		*ret_container = container;
+		return CCHV_OK;
+	}
 	if (r < 0)
 		return r;
-	state = container_state_of(result);
+	state = state_of(result);
 	if (!state)
 		return err_set(err, CCHV_ERR_PROTOCOL, 0, "container.state: the agent's reply is malformed");
-	container = container_find(vm, id);
 	if (!container) {
 		r = container_new(vm, id, &container, err);
 		if (r < 0)
@@ -329,8 +366,12 @@ int container_open(cchv_vm *vm, const char *id, uint64_t deadline, struct contai
 			container_unlist(container);
 			return r;
 		}
+	} else if (!container->process) {
+		r = read_process(container, err);
+		if (r < 0)
+			return r;
 	}
-	container->state = state;
+	take_state(container, state, result);
 	*ret_container = container;
 	return CCHV_OK;
 }

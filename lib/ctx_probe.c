@@ -6,12 +6,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/export.h"
 #include "base/path.h"
-#include "base/proc.h"
 #include "ctx.h"
 #include "findings.h"
+#include "program_version.h"
 #include "virtiofsd.h"
 #include "vmm/choose.h"
 #include "vmm/curl.h"
@@ -125,28 +124,20 @@ static int probe_dir(cchv_findings *f, const char *name, const char *path, int o
 	return add(f, name, CCHV_FINDING_OK, path, NULL, err);
 }
 
-/* A program on PATH, with the first line of what it says about its version. */
+/* A program on PATH, with what it says about its version. */
 static int probe_program(cchv_findings *f, const char *name, const char *program, const char *flag, int status,
                          const char *advice, cchv_error **err)
 {
-	cleanup_free char *path = NULL, *text = NULL;
-	cleanup_buf struct buf out = BUF_INIT(1024), errors = BUF_INIT(1024);
-	const char *const argv[] = { NULL, flag, NULL };
-	const char *argv_copy[3];
-	struct proc_spawn spawn = { .argv = argv_copy };
-	const char *line = "";
-	int wait_status;
+	cleanup_free char *path = NULL, *line = NULL, *text = NULL;
+	cleanup_err cchv_error *error = NULL;
 
-	memcpy(argv_copy, argv, sizeof(argv));
 	if (path_find_program(program, &path, NULL) < 0) {
 		text = mem_printf("%s is not on PATH", program);
 		return text ? add(f, name, status, text, advice, err) : err_nomem(err);
 	}
-	argv_copy[0] = path;
-	if (flag && proc_run(&spawn, &out, &errors, clock_deadline(10000), &wait_status, NULL) == CCHV_OK)
-		line = out.len ? buf_string(&out) : errors.len ? buf_string(&errors) : "";
-	if (line)
-		text = mem_printf("%s%s%.*s", path, *line ? ": " : "", (int)strcspn(line, "\r\n"), line);
+	if (flag && program_version(path, flag, &line, &error) < 0)
+		return add(f, name, status, cchv_error_message(error), advice, err);
+	text = line ? mem_printf("%s: %s", path, line) : mem_strdup(path);
 	return text ? add(f, name, CCHV_FINDING_OK, text, NULL, err) : err_nomem(err);
 }
 

@@ -159,6 +159,18 @@ static uint64_t sane_time(uint64_t time_ns, uint64_t start)
 	return time_ns < start || time_ns > now ? now : time_ns;
 }
 
+int exec_parse_start(struct exec *exec, const struct json *message)
+{
+	uint64_t pid = 0, time_ns = 0;
+
+	if (json_get_u64(message, "pid", &pid, NULL) != 1 || pid == 0 || pid > INT32_MAX ||
+	    json_get_u64(message, "time_ns", &time_ns, NULL) < 0)
+		return CCHV_ERR_PROTOCOL;
+	exec->pid = (int)pid;
+	exec->start_time = sane_time(time_ns, 1);
+	return CCHV_OK;
+}
+
 int exec_parse_exit(struct exec *exec, const struct json *message)
 {
 	uint64_t status = 0, time_ns = 0, bytes;

@@ -36,7 +36,6 @@ struct exec_stream {
 	struct pump_in *in;
 	struct attached *attached;
 	uint64_t expected;             /* bytes that the agent had sent when the process ended */
-	uint64_t before;               /* of these, those that it had sent before this connection */
 	uint64_t moved, lost;          /* of a pump that is gone */
 	int lost_errno;
 };
@@ -67,9 +66,11 @@ struct exec {
 	int deleted;                   /* its record is gone */
 	int failed;                    /* the start's error, with failure */
 	cchv_error *failure;
-	int connecting;                /* a call gives it other streams */
 	int abandoned;                 /* nobody waits for the start any more: kill what it brings, tell nobody */
+	int is_ours;                   /* started by this handle, which hears of it by the reply */
 	int is_quiet;                  /* the library's own: no events */
+	uint64_t max_output;           /* bytes of stdout, after which it is given up; 0: no limit */
+	int is_over;                   /* there were more */
 	int exit_is_early;             /* "exited" came before the reply to the start */
 	int stdin_closing;             /* no more input: the agent is told, or will be */
 	struct channel_call start_call, stdin_call, state_call;
@@ -106,21 +107,21 @@ struct exec *exec_find(struct container *container, const char *id);
 /* From the agent's exec.state: make or refresh. The caller gets a reference. */
 int exec_from_state(struct container *container, const char *id, const struct json *state, struct exec **ret_exec,
                     cchv_error **err);
+/* From the agent's messages: the start (pid, start_time), the end. CCHV_OK or CCHV_ERR_PROTOCOL. */
+int exec_parse_start(struct exec *exec, const struct json *message);
 int exec_parse_exit(struct exec *exec, const struct json *message);
 
 /* ---- exec_start.c ---- */
 /* Start and wait for it. extra: members that replace "process" (an archive), or NULL. process is taken, may be NULL. */
 int exec_start(struct exec *exec, struct json *process, struct json *archive, const cchv_stdio_config *stdio,
                uint64_t deadline, cchv_error **err);
+/* The agent tells that it runs; message says so. */
+void exec_on_started(struct exec *exec, const struct json *message);
 int exec_run(struct container *container, cchv_exec_config *config, uint64_t deadline, cchv_exec **ret_exec,
              cchv_error **err);
 
 /* ---- exec_stream.c ---- */
 int exec_streams_open(struct exec *exec, const cchv_stdio_config *stdio, uint64_t deadline, cchv_error **err);
-/* The same in two steps, for one that runs: tokens and sinks; then connections: those that the agent agreed to. */
-int exec_streams_prepare(struct exec *exec, const cchv_stdio_config *stdio, cchv_error **err);
-int exec_streams_dial_again(struct exec *exec, const struct json *agreed, uint64_t deadline, cchv_error **err);
-int exec_streams_are_opening(const struct exec *exec);
 struct json *exec_streams_json(const struct exec *exec);      /* "streams" of exec.start; NULL: no memory */
 void exec_streams_begin(struct exec *exec);                   /* the process runs: input may flow */
 void exec_streams_close(struct exec *exec);                   /* nothing moves any more */

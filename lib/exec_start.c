@@ -64,6 +64,15 @@ static void started(struct exec *exec, const struct json *result)
 		exec_begin_end(exec);
 }
 
+void exec_on_started(struct exec *exec, const struct json *message)
+{
+	if (exec->is_ours || exec_parse_start(exec, message) < 0 || exec->phase != EXEC_NEW)
+		return;
+	exec->phase = EXEC_ALIVE;
+	if (exec->container->init == exec)
+		container_set_state(exec->container, CCHV_CONTAINER_RUNNING);
+}
+
 static void not_started(struct exec *exec, int code, cchv_error *error)
 {
 	/* A stream that failed before is why. */
@@ -140,6 +149,7 @@ static int send_start(struct exec *exec, struct json *process, struct json *arch
 	exec->start_call.fn = on_start_reply;
 	exec->start_call.user_data = exec;
 	exec->phase = EXEC_STARTING;
+	exec->is_ours = 1;
 	return channel_call_start(exec->vm->agent, &exec->start_call, "exec.start", params, err);
 }
 

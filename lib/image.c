@@ -245,10 +245,10 @@ CCHV_API uint64_t cchv_image_get_create_time(cchv_image *image)
 	return image ? image->in.create_ns : 0;
 }
 
-CCHV_API int cchv_image_unpack_upper(int fd, const char *directory, int keep, cchv_error **err)
+CCHV_API int cchv_image_unpack_upper(int fd, const char *directory, int keep, uint64_t max_files, cchv_error **err)
 {
 	err_clear(err);
 	if (fd < 0 || !directory || directory[0] != '/')
 		return err_set(err, CCHV_ERR_INVALID, 0, "image_unpack_upper: wrong argument");
-	return upper_unpack(fd, directory, keep, err);
+	return upper_unpack(fd, directory, keep, max_files, err);
 }

@@ -26,6 +26,7 @@
 #include "cgroup.h"
 #include "container_prune.h"
 #include "ctx.h"
+#include "image_prune.h"
 #include "list.h"
 #include "template_auto.h"
 #include "template_store.h"
@@ -256,8 +257,8 @@ CCHV_API int cchv_ctx_prune(cchv_ctx *ctx, cchv_findings **ret_removed, cchv_err
 			return err_nomem(err);
 	}
 	/* After the VMs: their devices are let go of by now. */
-	if (r == CCHV_OK && (container_prune(ctx, f) < 0 || template_prune(ctx, f) < 0 ||
-	                     template_prune_stale(ctx, f) < 0))
+	if (r == CCHV_OK && (container_prune(ctx, f) < 0 || image_prune_unfinished(ctx, f) < 0 ||
+	                     template_prune(ctx, f) < 0 || template_prune_stale(ctx, f) < 0))
 		return err_nomem(err);
 	if (r == CCHV_OK && ret_removed)
 		*ret_removed = steal(&f);

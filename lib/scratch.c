@@ -26,7 +26,7 @@ static int failed(const char *path, cchv_error **err)
 	return err_set(err, err_code_of_errno(errno), errno, "scratch disk '%s'", path);
 }
 
-static int run_mkfs(const char *path, uint64_t bytes, uint64_t deadline, cchv_error **err)
+static int run_mkfs(int fd, const char *path, uint64_t bytes, uint64_t deadline, cchv_error **err)
 {
 	cleanup_free char *program = NULL;
 	const char *argv[] = {
@@ -34,9 +34,10 @@ static int run_mkfs(const char *path, uint64_t bytes, uint64_t deadline, cchv_er
 		        : "size=32",
 		"-O", "^resize_inode,sparse_super2",
 		/* The new file is all zeros already, and marked so: the guest has nothing to initialise. */
-		"-E", "lazy_itable_init=0,lazy_journal_init=1,num_backup_sb=0", path, NULL,
+		"-E", "lazy_itable_init=0,lazy_journal_init=1,num_backup_sb=0", "/proc/self/fd/3", NULL,
 	};
-	struct proc_spawn spec = { .argv = argv };
+	const struct proc_fd fds[] = { { fd, 3 } };
+	struct proc_spawn spec = { .argv = argv, .fds = fds, .fd_count = ARRAY_LEN(fds) };
 	int r = path_find_program("mkfs.ext4", &program, err);
 
 	if (r < 0)
@@ -46,28 +47,50 @@ static int run_mkfs(const char *path, uint64_t bytes, uint64_t deadline, cchv_er
 	return r < 0 ? err_prefix(err, r, "scratch disk '%s'", path) : CCHV_OK;
 }
 
-/* Under another name, synced, renamed: a crash leaves nothing that looks whole. */
-static int make_template(const char *path, uint64_t bytes, uint64_t deadline, cchv_error **err)
+/*
+ * Where it is made: a file without a name, which a crash takes with it; or, where the file system has none of those,
+ * one that the next maker overwrites, since the lock is held.
+ */
+static int open_fresh(const char *dir, const char *named)
 {
-	cleanup_free char *temporary = mem_printf("%s.%d.new", path, getpid());
-	cleanup_close int fd = -1;
-	int r;
+	int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 
-	if (!temporary)
+	return fd >= 0 ? fd : open(named, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+}
+
+static int put_in_place(int fd, const char *named, const char *path)
+{
+	char unnamed[32];
+
+	if (fsync(fd) < 0)
+		return -1;
+	if (access(named, F_OK) == 0)
+		return rename(named, path);
+	snprintf(unnamed, sizeof(unnamed), "/proc/self/fd/%d", fd);
+	return linkat(AT_FDCWD, unnamed, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
+}
+
+/* Synced before it has its name: a crash leaves nothing that looks whole. */
+static int make_template(const char *dir, const char *path, uint64_t bytes, uint64_t deadline, cchv_error **err)
+{
+	cleanup_free char *named = mem_printf("%s.new", path);
+	cleanup_close int fd = -1;
+	int r = CCHV_OK;
+
+	if (!named)
 		return err_nomem(err);
-	fd = open(temporary, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	unlink(named);
+	fd = open_fresh(dir, named);
 	if (fd < 0)
-		return failed(temporary, err);
-	if (ftruncate(fd, (off_t)bytes) < 0) {
-		r = failed(temporary, err);
-		unlink(temporary);
-		return r;
-	}
-	r = run_mkfs(temporary, bytes, deadline, err);
-	if (r == CCHV_OK && (fsync(fd) < 0 || rename(temporary, path) < 0))
+		return failed(path, err);
+	if (ftruncate(fd, (off_t)bytes) < 0)
+		r = failed(path, err);
+	if (r == CCHV_OK)
+		r = run_mkfs(fd, path, bytes, deadline, err);
+	if (r == CCHV_OK && put_in_place(fd, named, path) < 0)
 		r = failed(path, err);
 	if (r < 0)
-		unlink(temporary);
+		unlink(named);
 	return r;
 }
 
@@ -92,7 +115,7 @@ static int open_template(const char *dir, uint64_t bytes, uint64_t deadline, int
 	/* Perhaps another one made it meanwhile. */
 	*ret_fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (*ret_fd < 0) {
-		r = make_template(path, bytes, deadline, err);
+		r = make_template(dir, path, bytes, deadline, err);
 		if (r < 0)
 			return r;
 		*ret_fd = open(path, O_RDONLY | O_CLOEXEC);

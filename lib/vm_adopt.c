@@ -9,6 +9,7 @@
 #include "agent/channel.h"
 #include "base/clock.h"
 #include "base/export.h"
+#include "container_record.h"
 #include "ctx.h"
 #include "vm.h"
 #include "vm_agent.h"
@@ -120,6 +121,8 @@ static int adopt(cchv_vm *vm, cchv_error **err)
 		r = read_config(vm, err);
 	if (r == CCHV_OK)
 		r = read_devices(vm, err);
+	if (r == CCHV_OK)
+		r = containers_adopt(vm, err);
 	if (r == CCHV_OK) {
 		json_get_string(vm->record->json, "memory_cgroup", &memory_cgroup, NULL);
 		r = cgroup_adopt(memory_cgroup, json_get(vm->record->json, "cgroups"), &vm->vmm->cgroup, err);
@@ -163,6 +166,7 @@ CCHV_API int cchv_vm_adopt(cchv_vm *vm, cchv_error **err)
 		if (r < 0) {
 			vm->owner = vm->adopted = 0;
 			record_unlock(vm->record);
+			containers_disown(vm);
 			vm_devices_free(vm);
 			cchv_vm_config_free(steal(&vm->config));
 		}

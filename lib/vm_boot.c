@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "agent/announce.h"
@@ -22,12 +21,12 @@
 #include "vm_api.h"
 #include "vm_config.h"
 #include "vm_device.h"
+#include "vm_identity.h"
 #include "vm_process.h"
 #include "vm_record.h"
 #include "vm_stop.h"
 #include "vmm/http.h"
 
-#define RANDOM_BYTES 64
 #define ONLINE_TRIES 12
 
 enum boot_step {
@@ -101,7 +100,7 @@ static int give_listener(cchv_vm *vm, cchv_error **err)
 static int step_start(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 {
 	/* A clone was running before: it goes on, and its agent listens already. */
-	int clone = vm->start != CCHV_START_COLD, r = CCHV_OK;
+	int clone = vm->start == CCHV_START_TEMPLATE, r = CCHV_OK;
 	struct vm_boot *b = vm->boot;
 
 	if (!clone && !vm->announce && !b->announced) {
@@ -141,7 +140,7 @@ static int step_announce(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 {
 	int r = CCHV_OK;
 
-	while (r == CCHV_OK && vm->start == CCHV_START_COLD && !vm->boot->announced) {
+	while (r == CCHV_OK && vm->start != CCHV_START_TEMPLATE && !vm->boot->announced) {
 		r = vm_check_alive(vm, err);
 		if (r == CCHV_OK)
 			r = vm_serve(vm, deadline, err);
@@ -154,35 +153,6 @@ static int step_hello(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 	int r = vm_agent_dial(vm, NULL, 0, err);
 
 	return r < 0 ? r : vm_agent_wait(vm, deadline, err);
-}
-
-static int step_configure(cchv_vm *vm, uint64_t deadline, cchv_error **err)
-{
-	cleanup_json struct json *result = NULL;
-	cleanup_free char *hostname = NULL;
-	uint8_t random[RANDOM_BYTES], id[16];
-	struct json *params;
-	char machine_id[33];
-	int r;
-
-	if (getrandom(random, sizeof(random), 0) != sizeof(random) || getrandom(id, sizeof(id), 0) != sizeof(id))
-		return err_set(err, CCHV_ERR_SYSTEM, errno, "getrandom");
-	for (size_t i = 0; i < sizeof(id); i++) {
-		machine_id[2 * i] = "0123456789abcdef"[id[i] >> 4];
-		machine_id[2 * i + 1] = "0123456789abcdef"[id[i] & 15];
-	}
-	machine_id[32] = '\0';
-	hostname = mem_strndup(vm->config->hostname ? vm->config->hostname : vm->id, 64);
-	if (!hostname)
-		return err_nomem(err);
-	params = json_new_object();
-	json_set(params, "random", json_new_bytes(random, sizeof(random)));
-	json_set_u64(params, "time_ns", clock_real_ns());
-	json_set_string(params, "hostname", hostname);
-	json_set_string(params, "machine_id", machine_id);
-	r = vm_ask(vm, "vm.configure", params, deadline, &result, err);
-	explicit_bzero(random, sizeof(random));
-	return r < 0 ? r : vm_agent_configured(vm, result, err);
 }
 
 int vm_online(cchv_vm *vm, uint32_t vcpus, uint64_t memory_bytes, uint64_t deadline, cchv_error **err)
@@ -238,7 +208,7 @@ static const struct {
 	[STEP_LOCATE] = { step_locate, "the VMM's answer to vm.info" },
 	[STEP_ANNOUNCE] = { step_announce, "the guest's agent to announce itself" },
 	[STEP_HELLO] = { step_hello, "the hello of the guest's agent" },
-	[STEP_CONFIGURE] = { step_configure, "the agent to take the guest's identity" },
+	[STEP_CONFIGURE] = { vm_identify, "the agent to take the guest's identity" },
 	[STEP_ONLINE] = { step_online, "the guest to use its CPUs and memory" },
 	[STEP_NETWORK] = { step_network, "the guest's network" },
 	[STEP_CONTAINERS] = { guest_booted, "the agent's list of containers" },

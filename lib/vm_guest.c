@@ -9,7 +9,6 @@
 #include "attach.h"
 #include "container.h"
 #include "container_guest.h"
-#include "container_restore.h"
 #include "ctx.h"
 #include "event.h"
 #include "exec.h"
@@ -60,6 +59,35 @@ static struct exec *find_exec(cchv_vm *vm, const char *container_id, const char 
 	return container ? exec_find(container, *exec_id ? exec_id : "init") : NULL;
 }
 
+/* What a host does with a container's files by a process of the agent's own is no event to others. */
+static int is_archive(const struct json *message)
+{
+	int archive = 0;
+
+	return json_get_bool(message, "archive", &archive, NULL) == 1 && archive;
+}
+
+/* The start of a process that another host started. Those of this handle are told by their replies. */
+static void on_started(cchv_vm *vm, const char *container_id, const char *exec_id, const struct json *message)
+{
+	struct exec *exec = find_exec(vm, container_id, exec_id), start = { 0 };
+	struct event_info info = { .type = CCHV_EVENT_EXEC_STARTED, .container_id = container_id,
+	                           .exec_id = *exec_id ? exec_id : "init" };
+
+	if (exec && exec->is_ours)
+		return;
+	if (exec_parse_start(&start, message) < 0) {
+		log_warning(&vm->ctx->log, "VM '%s': the agent told a start in no sensible way", vm->id);
+		return;
+	}
+	if (exec)
+		exec_on_started(exec, message);
+	info.pid = start.pid;
+	info.time_ns = start.start_time;
+	if (!is_archive(message))
+		vm_push_event(vm, &info);
+}
+
 /* The end of a process that another host started. */
 static void push_foreign_exit(cchv_vm *vm, const char *container_id, const char *exec_id, const struct json *message)
 {
@@ -72,7 +100,8 @@ static void push_foreign_exit(cchv_vm *vm, const char *container_id, const char 
 	info.exit_code = end.exit_code;
 	info.signal = end.signal;
 	info.time_ns = end.exit_time;
-	vm_push_event(vm, &info);
+	if (!is_archive(message))
+		vm_push_event(vm, &info);
 	guest_ack(vm);
 }
 
@@ -122,7 +151,9 @@ void guest_notified(cchv_vm *vm, const struct json *notification)
 		log_warning(&vm->ctx->log, "VM '%s': the agent sent a malformed notification", vm->id);
 		return;
 	}
-	if (strcmp(event, "exited") == 0)
+	if (strcmp(event, "started") == 0)
+		on_started(vm, container_id, exec_id, notification);
+	else if (strcmp(event, "exited") == 0)
 		on_exited(vm, container_id, exec_id, notification);
 	else if (strcmp(event, "oom") == 0)
 		on_oom(vm, container_id);
@@ -142,9 +173,9 @@ int guest_booted(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 		struct container *next;
 
 		container_ref(container);
-		if (container->listed && !container->in_guest)
-			r = container->restored_from ? container_restore_in_guest(container, deadline, err)
-			                             : container_make_in_guest(container, deadline, err);
+		/* Without settings (of an adopted VM) nothing can be made of it. */
+		if (container->listed && !container->in_guest && container->config)
+			r = container_make_in_guest(container, deadline, err);
 		next = container->listed ? container->next : NULL;
 		container_unref(container);
 		container = next;

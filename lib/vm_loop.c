@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/export.h"
 #include "base/fd.h"
+#include "base/fiber.h"
 #include "ctx.h"
 #include "event.h"
 #include "vm.h"
@@ -175,6 +176,32 @@ static int lead(cchv_vm *vm, uint64_t deadline)
 	return n;
 }
 
+/* The same in a fiber. Nobody else knows of the VM yet: there is nobody who would kick. */
+static int lead_in_fiber(cchv_vm *vm, uint64_t deadline)
+{
+	int n;
+
+	vm->polling = 1;
+	pthread_mutex_unlock(&vm->lock);
+	n = fiber_wait(loop_get_fd(vm->loop), deadline);
+	pthread_mutex_lock(&vm->lock);
+	vm->polling = 0;
+	return n;
+}
+
+int vm_wait_fd(cchv_vm *vm, int fd, uint64_t deadline)
+{
+	int n = FIBER_CANCELLED;
+
+	if (fiber_is_inside()) {
+		pthread_mutex_unlock(&vm->lock);
+		n = fiber_wait(fd, deadline);
+		pthread_mutex_lock(&vm->lock);
+	}
+	/* What must be waited for is waited for here at last. */
+	return n == FIBER_CANCELLED ? fd_wait(fd, POLLIN, deadline) : n;
+}
+
 int vm_serve(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 {
 	int n;
@@ -186,7 +213,9 @@ int vm_serve(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 			return err_set(err, CCHV_ERR_TIMEOUT, 0, "VM '%s': timed out", vm->id);
 		return CCHV_OK;
 	}
-	n = lead(vm, deadline);
+	n = fiber_is_inside() ? lead_in_fiber(vm, deadline) : lead(vm, deadline);
+	if (n == FIBER_CANCELLED)
+		return err_set(err, CCHV_ERR_STATE, 0, "VM '%s': it is not wanted any more", vm->id);
 	if (n < 0) {
 		vm_changed(vm);
 		return err_set(err, CCHV_ERR_SYSTEM, errno, "VM '%s': poll", vm->id);

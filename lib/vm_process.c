@@ -19,6 +19,7 @@
 #include "vm.h"
 #include "vm_config.h"
 #include "vm_device.h"
+#include "vm_loop.h"
 #include "vm_record.h"
 #include "vm_stop.h"
 
@@ -204,7 +205,7 @@ void vm_wait_vmm(cchv_vm *vm, uint64_t deadline)
 	struct vmm *v = vm->vmm;
 
 	/* One that could not be watched is not heard of by the loop. */
-	if (!v->gone && v->pidfd >= 0 && fd_wait(v->pidfd, POLLIN, deadline) > 0)
+	if (!v->gone && v->pidfd >= 0 && vm_wait_fd(vm, v->pidfd, deadline) > 0)
 		on_pidfd_ready(0, vm);
 }
 

@@ -3,7 +3,7 @@
  * The run directory of a VM, <runtime_dir>/<id> (0700), and what stands in it:
  *
  *	lock       flocked by the owner for its life
- *	vm.json    who owns it, which VMM, what was taken: each thing written down before it is taken
+ *	vm.json    who owns it, which VMM, what was taken (for containers too): each thing written before it is taken
  *	stop       empty, then the reason of the end; readers keep it open, so they learn it after the directory is gone
  *	killed     made by a client before it kills, so that the owner tells KILLED from a stranger's signal
  *	api.sock vsock.sock events log console.log vmm.log attach.sock fs-*.sock

@@ -37,27 +37,11 @@ struct limits {
 /* From in to out, as far as the guard lets it pass: 0, or -1 with a line in errors, or without where out is gone. */
 static int guard_stream(int in, int out, int errors, const struct limits *limits)
 {
-	static unsigned char data[128 * TAR_BLOCK];
 	struct tar_guard guard;
-	size_t have = 0, whole;
-	ssize_t n;
-	int r = 0;
+	int r;
 
 	tar_guard_init(&guard, limits->bytes, limits->files);
-	while (r == 0 && (n = read(in, data + have, sizeof(data) - have)) != 0) {
-		if (n < 0 && errno == EINTR)
-			continue;
-		have += n < 0 ? 0 : (size_t)n;
-		whole = have / TAR_BLOCK * TAR_BLOCK;
-		for (size_t at = 0; r == 0 && at < whole; at += TAR_BLOCK)
-			r = tar_guard_block(&guard, data + at);
-		if (n < 0 || (r == 0 && write_all(out, data, whole) < 0))
-			return -1;
-		memmove(data, data + whole, have - whole);
-		have -= whole;
-	}
-	if (r == 0)
-		r = tar_guard_end(&guard);
+	r = tar_guard_copy(&guard, in, out);
 	if (r < 0)
 		dprintf(errors, "%s", guard.error);
 	tar_guard_free(&guard);
@@ -186,7 +170,7 @@ static int unpack_out(struct client *c, const char *path, const char *const *arg
 	close(checked[1]);
 	close(raw[0]);
 	if (guard > 0)
-		cchv_container_copy_out(c->container, path, raw[1], COPY_MS, &err);
+		cchv_container_copy_out(c->container, path, raw[1], 0, COPY_MS, &err);
 	close(raw[1]);
 	guard_ended = guard > 0 ? reap(guard) : -1;
 	tar_ended = tar > 0 ? reap(tar) : -1;
@@ -214,7 +198,7 @@ static uint64_t room_at(const char *directory)
 static int stream_out(struct client *c, const char *path)
 {
 	cchv_error *err = NULL;
-	int r = cchv_container_copy_out(c->container, path, STDOUT_FILENO, COPY_MS, &err);
+	int r = cchv_container_copy_out(c->container, path, STDOUT_FILENO, 0, COPY_MS, &err);
 
 	return r < 0 ? fail_error(err, "'%s:%s'", c->record->name, path) : 0;
 }

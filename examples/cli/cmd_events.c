@@ -27,6 +27,20 @@ struct watcher {
 	int count;
 };
 
+/* What Docker calls it; NULL: it has no such event. */
+static const char *docker_action(cchv_event *e)
+{
+	const char *exec = cchv_event_get_exec_id(e);
+	int is_init = exec && strcmp(exec, "init") == 0;
+
+	switch (cchv_event_get_type(e)) {
+	case CCHV_EVENT_EXEC_STARTED: return is_init ? "start" : "exec_start";
+	case CCHV_EVENT_EXEC_EXITED: return is_init ? "die" : "exec_die";
+	case CCHV_EVENT_CONTAINER_OOM: return "oom";
+	default: return NULL;
+	}
+}
+
 static void print_json(cchv_event *e, const char *id)
 {
 	yajl_gen g = document_new(0);
@@ -35,6 +49,8 @@ static void print_json(cchv_event *e, const char *id)
 	yajl_gen_map_open(g);
 	put_string(g, "time", time);
 	put_string(g, "type", cchv_event_get_type_name(e));
+	if (docker_action(e))
+		put_string(g, "action", docker_action(e));
 	put_string(g, "vm", id);
 	if (cchv_event_get_container_id(e))
 		put_string(g, "container", cchv_event_get_container_id(e));
@@ -42,6 +58,8 @@ static void print_json(cchv_event *e, const char *id)
 		put_string(g, "exec", cchv_event_get_exec_id(e));
 	if (cchv_event_get_device_id(e))
 		put_string(g, "device", cchv_event_get_device_id(e));
+	if (cchv_event_get_type(e) == CCHV_EVENT_EXEC_STARTED)
+		put_i64(g, "pid", cchv_event_get_pid(e));
 	if (cchv_event_get_type(e) == CCHV_EVENT_EXEC_EXITED) {
 		put_i64(g, "exit_code", cchv_event_get_exit_code(e));
 		put_i64(g, "signal", cchv_event_get_signal(e));
@@ -62,6 +80,8 @@ static void print_text(cchv_event *e, const char *id)
 		printf(" exec=%s", cchv_event_get_exec_id(e));
 	if (cchv_event_get_device_id(e))
 		printf(" device=%s", cchv_event_get_device_id(e));
+	if (cchv_event_get_type(e) == CCHV_EVENT_EXEC_STARTED)
+		printf(" pid=%d", cchv_event_get_pid(e));
 	if (cchv_event_get_type(e) == CCHV_EVENT_EXEC_EXITED)
 		printf(cchv_event_get_signal(e) ? " signal=%d" : " exit_code=%d",
 		       cchv_event_get_signal(e) ? cchv_event_get_signal(e) : cchv_event_get_exit_code(e));

@@ -2,7 +2,6 @@
 /* prune, info, version: the whole rather than one container. */
 #include <getopt.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "commands.h"
 #include "document.h"
@@ -110,24 +109,78 @@ int cmd_info(int argc, char **argv)
 	return r ? 1 : 0;
 }
 
+/* A line of a part's version, where it is known. */
+static void print_line(yajl_val part, const char *label, const char *key)
+{
+	const char *text = document_string(part, key);
+
+	if (text)
+		printf("  %-9s %s\n", label, text);
+}
+
+static void print_part(const char *title, yajl_val part)
+{
+	uint64_t protocol = document_u64(part, "protocol", 0);
+	yajl_val qemu = document_find(part, "qemu");
+
+	printf("%s\n", title);
+	print_line(part, "Version:", "version");
+	if (protocol)
+		printf("  %-9s %llu\n", "Protocol:", (unsigned long long)protocol);
+	print_line(part, "Path:", "path");
+	print_line(part, "Because:", "reason");
+	print_line(part, "Error:", "error");
+	print_line(qemu, "QEMU:", "version");
+	print_line(qemu, "Path:", "path");
+	print_line(qemu, "QEMU:", "error");
+}
+
+static void print_versions(yajl_val all)
+{
+	const char *name = document_string(all, "vmm.name");
+	char *title = xprintf("VMM%s%s", name ? ": " : "", name ? name : "");
+
+	printf("cchv %d.%d.%d\nlibcchv %s\n  %-9s %llu\n", CCHV_VERSION_MAJOR, CCHV_VERSION_MINOR, CCHV_VERSION_PATCH,
+	       cchv_version(), "Protocol:", (unsigned long long)document_u64(all, "protocol", 0));
+	print_part(title, document_find(all, "vmm"));
+	print_part("Guest kernel", document_find(all, "kernel"));
+	print_part("Guest agent", document_find(all, "agent"));
+	free(title);
+}
+
+static void print_versions_json(yajl_val all)
+{
+	yajl_gen g = document_new(1);
+	char *own = xprintf("%d.%d.%d", CCHV_VERSION_MAJOR, CCHV_VERSION_MINOR, CCHV_VERSION_PATCH);
+
+	yajl_gen_map_open(g);
+	put_string(g, "cchv", own);
+	for (size_t i = 0; all && i < all->u.object.len; i++)
+		put_tree(g, all->u.object.keys[i], all->u.object.values[i]);
+	yajl_gen_map_close(g);
+	document_print(g, stdout);
+	free(own);
+}
+
 int cmd_version(int argc, char **argv)
 {
-	int json = parse_format(argc, argv);
-	yajl_gen g;
+	int json = parse_format(argc, argv), r = 0;
+	cchv_error *err = NULL;
+	char *text = NULL;
+	yajl_val all;
+	cchv_ctx *ctx;
 
 	if (json < 0)
 		return EXIT_OURS;
-	if (!json) {
-		printf("cchv %d.%d.%d\nlibcchv %s\n", CCHV_VERSION_MAJOR, CCHV_VERSION_MINOR,
-		       CCHV_VERSION_PATCH, cchv_version());
-		return 0;
+	ctx = open_context();
+	if (cchv_ctx_get_versions_json(ctx, &text, &err) < 0) {
+		r = fail_error(err, "version") ? 1 : 0;
+	} else {
+		all = document_parse(text);
+		(json ? print_versions_json : print_versions)(all);
+		yajl_tree_free(all);
 	}
-	g = document_new(1);
-	yajl_gen_map_open(g);
-	put_key(g, "cchv");
-	yajl_gen_string(g, (const unsigned char *)cchv_version(), strlen(cchv_version()));
-	put_string(g, "libcchv", cchv_version());
-	yajl_gen_map_close(g);
-	document_print(g, stdout);
-	return 0;
+	cchv_free(text);
+	cchv_ctx_free(ctx);
+	return r;
 }

@@ -16,6 +16,9 @@
 #include "fault.h"
 #include "tar_file.h"
 
+/* One file, what a tar stream has around it, and two lengths of a path. */
+#define STREAM_MAX (BIND_COPY_MAX + (64U << 10))
+
 int binds_add_log(struct binds *binds, const char *destination, const char *source)
 {
 	struct bind_log *logs = reallocarray(binds->logs, binds->log_count + 1, sizeof(*logs)), log;
@@ -102,7 +105,7 @@ static int write_back(const struct bind_log *log, cchv_container *container, int
 
 	if (fd < 0)
 		return fault_set(ret_error, CCHV_ERR_SYSTEM, "mount '%s': %s", log->destination, strerror(errno));
-	r = cchv_container_copy_out(container, log->destination, fd, timeout_ms, &err);
+	r = cchv_container_copy_out(container, log->destination, fd, STREAM_MAX, timeout_ms, &err);
 	if (r < 0)
 		fault_take(ret_error, r, err, "mount '%s'", log->destination);
 	else

@@ -281,7 +281,7 @@ static int add_writable(cchv_ctx *ctx, const struct mount_entry *mount, const st
 
 	r = scratch_path(upper, &path, ret_error);
 	if (r == CCHV_OK)
-		r = upper_copy_open(upper, path, wanted, &copy, &below, ret_error);
+		r = upper_copy_open(upper, path, options->scratch_bytes, wanted, &copy, &below, ret_error);
 	if (r == CCHV_OK)
 		r = add_images(ctx, mount, below ? upper : NULL, config, ret_error);
 	if (r == 1 && set_scratch(config, upper, path, options->scratch_bytes, ret_error) < 0)

@@ -210,23 +210,6 @@ static void make_settings(struct op *op)
 		vm_making_add_net(&c->making, op, op->task->host->holder.netns_fd);
 }
 
-static void make_container(struct op *op)
-{
-	struct create *c = op->result;
-	cchv_error *error = NULL;
-	int r = CCHV_OK;
-
-	if (c->is_first)
-		r = vm_making_create(&c->making, &op->task->cancel, &error);
-	if (r == CCHV_OK)
-		r = cchv_container_create(c->making.vm, c->container_config, CREATE_MS, &op->task->container,
-					  &error);
-	if (r == CCHV_OK && c->is_first)
-		r = vm_making_boot(&c->making, &op->task->cancel, &error);
-	if (r < 0)
-		op_fail_library(op, r, error, "container '%s'", op->task->id);
-}
-
 /* Its record and its scratch disk go with it. */
 static void drop_container(struct task *task)
 {
@@ -238,6 +221,35 @@ static void drop_container(struct task *task)
 	cchv_error_free(error);
 	cchv_container_free(task->container);
 	task->container = NULL;
+}
+
+static int try_to_make(struct op *op, cchv_error **error)
+{
+	struct create *c = op->result;
+	int r = CCHV_OK;
+
+	if (c->is_first)
+		r = vm_making_create(&c->making, &op->task->cancel, error);
+	if (r == CCHV_OK)
+		r = cchv_container_create(c->making.vm, c->container_config, CREATE_MS, &op->task->container, error);
+	if (r == CCHV_OK && c->is_first)
+		r = vm_making_boot(&c->making, &op->task->cancel, error);
+	return r;
+}
+
+static void make_container(struct op *op)
+{
+	struct create *c = op->result;
+	cchv_error *error = NULL;
+	int r = try_to_make(op, &error);
+
+	if (r < 0 && c->is_first && vm_making_had_bad_template(&c->making, &op->task->cancel)) {
+		drop_container(op->task);
+		vm_making_start_over(&c->making, error);
+		r = try_to_make(op, &error);
+	}
+	if (r < 0)
+		op_fail_library(op, r, error, "container '%s'", op->task->id);
 }
 
 /* The thread's own leftovers; what the task has goes in the loop's. */

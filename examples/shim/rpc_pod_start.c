@@ -97,13 +97,22 @@ static void configure(struct op *op, struct starting *s)
 		op_fail_library(op, r, NULL, "hostname '%s'", config->hostname);
 }
 
+static int try_to_boot(struct starting *s, cchv_error **error)
+{
+	int r = vm_making_create(&s->making, &s->pod->cancel, error);
+
+	return r == CCHV_OK ? vm_making_boot(&s->making, &s->pod->cancel, error) : r;
+}
+
 static void boot(struct op *op, struct starting *s)
 {
 	cchv_error *error = NULL;
-	int r = vm_making_create(&s->making, &s->pod->cancel, &error);
+	int r = try_to_boot(s, &error);
 
-	if (r == CCHV_OK)
-		r = vm_making_boot(&s->making, &s->pod->cancel, &error);
+	if (r < 0 && vm_making_had_bad_template(&s->making, &s->pod->cancel)) {
+		vm_making_start_over(&s->making, error);
+		r = try_to_boot(s, &error);
+	}
 	if (r < 0)
 		op_fail_library(op, r, error, "sandbox '%s'", s->pod->id);
 }

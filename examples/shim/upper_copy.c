@@ -18,6 +18,12 @@
 #define NOTE_NAME "cchv-scratch.state"
 #define NOTE_MAX  4096
 #define LOOK_SIZE 65
+/* As the library makes them: an inode for each so many bytes, in whole blocks for each group. */
+#define BYTES_PER_INODE 16384U
+/* Beside the data: headers, and long names. */
+#define OVERHEAD (64ULL << 20)
+/* That of cchv_container_config_set_upper(). */
+#define SCRATCH_DEFAULT (10ULL << 30)
 
 enum note { NOTE_NONE, NOTE_AHEAD, NOTE_COPIED, NOTE_MERGED };
 
@@ -28,6 +34,7 @@ static const char *const words[] = {
 struct upper_copy {
 	char *upper, *scratch; /* scratch: NULL without a note */
 	char *directory;       /* of both, and of the note */
+	uint64_t scratch_bytes;
 	int wanted, below, due;
 	enum note note;
 	char look[LOOK_SIZE]; /* the note's F */
@@ -184,8 +191,8 @@ static int fill(struct upper_copy *copy, const char *upper, const char *scratch)
 	return 0;
 }
 
-int upper_copy_open(const char *upper, const char *scratch, int wanted, struct upper_copy **ret_copy, int *ret_below,
-		    char **ret_error)
+int upper_copy_open(const char *upper, const char *scratch, uint64_t scratch_bytes, int wanted,
+		    struct upper_copy **ret_copy, int *ret_below, char **ret_error)
 {
 	struct upper_copy *copy = calloc(1, sizeof(*copy));
 	int r;
@@ -199,6 +206,7 @@ int upper_copy_open(const char *upper, const char *scratch, int wanted, struct u
 		return r;
 	}
 	copy->wanted = wanted;
+	copy->scratch_bytes = scratch_bytes ? scratch_bytes : SCRATCH_DEFAULT;
 	*ret_below = copy->below;
 	*ret_copy = copy;
 	return CCHV_OK;
@@ -241,11 +249,22 @@ static int open_temporary(const struct upper_copy *copy, char **ret_error)
 	return fd;
 }
 
-/* All of it is here before anything is changed there. */
+/* One of a former life may be larger, or smaller. */
+static uint64_t disk_size(const struct upper_copy *copy)
+{
+	struct stat st;
+
+	return copy->scratch && stat(copy->scratch, &st) == 0 ? (uint64_t)st.st_size : copy->scratch_bytes;
+}
+
+/*
+ * All of it is here before anything is changed there. The guest may be hostile: what it says that the container has
+ * written is not more than fits on its disk, twice for what names cost.
+ */
 static int fetch(const struct upper_copy *copy, cchv_container *container, int timeout_ms, int fd, char **ret_error)
 {
 	cchv_error *err = NULL;
-	int r = cchv_container_copy_changes(container, fd, timeout_ms, &err);
+	int r = cchv_container_copy_changes(container, fd, 2 * disk_size(copy) + OVERHEAD, timeout_ms, &err);
 
 	if (r < 0)
 		return fault_take(ret_error, r, err, "upper layer '%s'", copy->upper);
@@ -254,12 +273,13 @@ static int fetch(const struct upper_copy *copy, cchv_container *container, int t
 
 static int unpack(struct upper_copy *copy, int fd, char **ret_error)
 {
+	uint64_t files = 2 * (disk_size(copy) / BYTES_PER_INODE + 1);
 	int is_whole = copy->note == NOTE_AHEAD, r;
 	cchv_error *err = NULL;
 	size_t count;
 
 	/* Over a layer that was the directory itself, only what was changed since is on the disk. */
-	r = cchv_image_unpack_upper(fd, copy->upper, !is_whole, &err);
+	r = cchv_image_unpack_upper(fd, copy->upper, !is_whole, files, &err);
 	if (r < 0)
 		return fault_take(ret_error, r, err, "upper layer '%s'", copy->upper);
 	if (!copy->scratch)

@@ -26,16 +26,16 @@ struct upper_copy;
 
 /*
  * Before the container's settings are made. scratch is the disk's path; NULL: it lies elsewhere and goes with the
- * container. wanted: it is to be written back at the end. *ret_below: what is in the directory is a layer. 0, or a code
- * and *ret_error.
+ * container. scratch_bytes: the size of one that is not there yet; 0: the library's default. wanted: it is to be
+ * written back at the end. *ret_below: what is in the directory is a layer. 0, or a code and *ret_error.
  */
-int upper_copy_open(const char *upper, const char *scratch, int wanted, struct upper_copy **ret_copy, int *ret_below,
-		    char **ret_error);
+int upper_copy_open(const char *upper, const char *scratch, uint64_t scratch_bytes, int wanted,
+		    struct upper_copy **ret_copy, int *ret_below, char **ret_error);
 /* Before the first instruction of the container. */
 int upper_copy_begin(struct upper_copy *copy, char **ret_error);
 /* Whether there is something to be written back: it has begun, and it is wanted. */
 int upper_copy_is_due(const struct upper_copy *copy);
-/* After its last instruction; the VM still runs. Once. */
+/* After its last instruction; the VM still runs. Once. A guest that sends more than fits on its disk is refused. */
 int upper_copy_run(struct upper_copy *copy, cchv_container *container, int timeout_ms, char **ret_error);
 /* NULL is allowed. */
 void upper_copy_free(struct upper_copy *copy);

@@ -140,6 +140,24 @@ int vm_making_boot(struct vm_making *making, struct cancel *cancel, cchv_error *
 	return r;
 }
 
+int vm_making_had_bad_template(struct vm_making *making, struct cancel *cancel)
+{
+	const char *why = NULL;
+	int is_bad = making->vm && cchv_vm_get_start(making->vm, &why) == CCHV_START_TEMPLATE && why;
+
+	return is_bad && !cancel_is_requested(cancel) &&
+	       cchv_vm_config_set_start(making->vm_config, CCHV_START_COLD) == CCHV_OK;
+}
+
+void vm_making_start_over(struct vm_making *making, cchv_error *error)
+{
+	log_line(LOG_WARNING, "VM '%s': %s; starting cold", making->vm_id, cchv_error_message(error));
+	cchv_error_free(error);
+	vm_making_stop(making);
+	cchv_vm_free(making->vm);
+	making->vm = NULL;
+}
+
 void vm_making_stop(struct vm_making *making)
 {
 	if (!making->vm)

@@ -40,6 +40,13 @@ void vm_making_add_net(struct vm_making *making, struct op *op, int netns_fd);
 /* Until it is booted a request to "cancel" kills it. */
 int vm_making_create(struct vm_making *making, struct cancel *cancel, cchv_error **error);
 int vm_making_boot(struct vm_making *making, struct cancel *cancel, cchv_error **error);
+/*
+ * After a boot that failed: 1 when the fault is that of the template that the VM started from, and nobody has
+ * broken it off. The next vm_making_create() starts cold then.
+ */
+int vm_making_had_bad_template(struct vm_making *making, struct cancel *cancel);
+/* Told to the log, error is freed; what was made goes, for the next vm_making_create(). */
+void vm_making_start_over(struct vm_making *making, cchv_error *error);
 
 /* It is not to be: the VMM ends now, the rest with vm_making_free(). */
 void vm_making_stop(struct vm_making *making);

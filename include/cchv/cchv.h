@@ -18,7 +18,7 @@
  * Time. timeout_ms is in milliseconds: 0 looks once, -1 waits for ever. Points in time are nanoseconds since
  * the epoch (CLOCK_REALTIME).
  *
- * Threads. Contexts: set up in one thread, then shared. VMs, containers, execs: any thread, any time; a
+ * Threads. Contexts: set up in one thread, then shared. VMs, containers, execs, pools: any thread, any time; a
  * blocked call never keeps cchv_exec_signal() or cchv_vm_kill() of another thread waiting. Configs, errors,
  * events, stats, lists, findings: one thread at a time. The library starts no thread, installs no signal
  * handler, reads no environment variable but PATH, prints nothing and never exits.
@@ -38,7 +38,7 @@
 #include <cchv/findings.h>
 #include <cchv/image.h>
 #include <cchv/list.h>
-#include <cchv/snapshot.h>
+#include <cchv/pool.h>
 #include <cchv/stats.h>
 #include <cchv/template.h>
 #include <cchv/version.h>

@@ -255,14 +255,16 @@ int cchv_container_get_stats(cchv_container *container, int timeout_ms, cchv_sta
  *              inside its root
  * @fd:         where to write a POSIX (pax) tar stream, whose names begin with the last part of
  *              @path; lent for the call
+ * @max_bytes:  the most that the stream may have; 0 is no limit
  * @timeout_ms: longest time to block in milliseconds; 0 looks once, -1 waits for ever
  * @err:        NULL, or receives the error (free it with cchv_error_free())
  *
  * Numeric owners, modes, times, xattrs, links and device nodes are in it. What is in it is the
  * guest's word alone, and so is its length: it may have names with "..", absolute names, files below
  * a link that it has sent before, device nodes and programs with the set-user-ID bit, a size that is
- * not that of the data, and no end. Who unpacks it bounds the bytes and the number of entries, by
- * reading from a pipe and closing that, and lets no name lead out of one directory. The command
+ * not that of the data, and no end. Beyond @max_bytes the stream is broken off, at most some hundred
+ * KiB later. Who unpacks it bounds the number of entries, and, without @max_bytes, the bytes, by
+ * reading from a pipe and closing that; and lets no name lead out of one directory. The command
  * `cchv cp` does so: at most 1,000,000 entries, and no more than leaves a twentieth of the target's
  * file system free, unless told otherwise.
  *
@@ -270,12 +272,13 @@ int cchv_container_get_stats(cchv_container *container, int timeout_ms, cchv_sta
  * Threads:  any.
  * Since:    0.1
  *
- * Return: CCHV_OK when the whole stream is written; CCHV_ERR_NOT_FOUND, CCHV_ERR_DENIED,
- *         CCHV_ERR_INVALID, CCHV_ERR_STATE, CCHV_ERR_TIMEOUT, CCHV_ERR_VMM_GONE, CCHV_ERR_GUEST,
- *         CCHV_ERR_GUEST_GONE, CCHV_ERR_PROTOCOL, CCHV_ERR_SYSTEM or CCHV_ERR_NOMEM.
+ * Return: CCHV_OK when the whole stream is written; CCHV_ERR_LIMIT when there was more than
+ *         @max_bytes; CCHV_ERR_NOT_FOUND, CCHV_ERR_DENIED, CCHV_ERR_INVALID, CCHV_ERR_STATE,
+ *         CCHV_ERR_TIMEOUT, CCHV_ERR_VMM_GONE, CCHV_ERR_GUEST, CCHV_ERR_GUEST_GONE,
+ *         CCHV_ERR_PROTOCOL, CCHV_ERR_SYSTEM or CCHV_ERR_NOMEM.
  */
-int cchv_container_copy_out(cchv_container *container, const char *path, int fd, int timeout_ms,
-			    cchv_error **err);
+int cchv_container_copy_out(cchv_container *container, const char *path, int fd, uint64_t max_bytes,
+			    int timeout_ms, cchv_error **err);
 
 /**
  * cchv_container_copy_in() - write files of a tar stream into the container
@@ -306,6 +309,7 @@ int cchv_container_copy_in(cchv_container *container, const char *directory, int
  *              CCHV_UPPER_TMPFS)
  * @fd:         where to write a POSIX (pax) tar stream in the form of a layer of an OCI image; lent
  *              for the call
+ * @max_bytes:  the most that the stream may have; 0 is no limit
  * @timeout_ms: longest time to block in milliseconds; 0 looks once, -1 waits for ever
  * @err:        NULL, or receives the error (free it with cchv_error_free())
  *
@@ -317,15 +321,22 @@ int cchv_container_copy_in(cchv_container *container, const char *directory, int
  * Names that begin with ".wh." cannot be told from these marks and are left out, as are sockets.
  * While the container runs each file is read at a moment of its own.
  *
+ * What is in it is the guest's word alone, and so is its length. Beyond @max_bytes the stream is
+ * broken off, at most some hundred KiB later. Twice the size of the upper layer's disk is more than
+ * an honest guest sends, unless most of that disk is names of removed files or hard links. A guest
+ * that runs, and sends nothing for 8 seconds though @fd takes it, is given up (CCHV_ERR_TIMEOUT).
+ *
  * Valid in: CREATED, RUNNING, PAUSED, STOPPED.
  * Threads:  any.
  * Since:    0.1
  *
  * Return: CCHV_OK when the whole stream is written; CCHV_ERR_UNSUPPORTED without an upper layer;
- *         CCHV_ERR_INVALID, CCHV_ERR_STATE, CCHV_ERR_TIMEOUT, CCHV_ERR_VMM_GONE, CCHV_ERR_GUEST,
- *         CCHV_ERR_GUEST_GONE, CCHV_ERR_PROTOCOL, CCHV_ERR_SYSTEM or CCHV_ERR_NOMEM.
+ *         CCHV_ERR_LIMIT when there was more than @max_bytes; CCHV_ERR_INVALID, CCHV_ERR_STATE,
+ *         CCHV_ERR_TIMEOUT, CCHV_ERR_VMM_GONE, CCHV_ERR_GUEST, CCHV_ERR_GUEST_GONE,
+ *         CCHV_ERR_PROTOCOL, CCHV_ERR_SYSTEM or CCHV_ERR_NOMEM.
  */
-int cchv_container_copy_changes(cchv_container *container, int fd, int timeout_ms, cchv_error **err);
+int cchv_container_copy_changes(cchv_container *container, int fd, uint64_t max_bytes, int timeout_ms,
+				cchv_error **err);
 
 /**
  * cchv_container_delete() - remove a container that does not run

@@ -203,6 +203,26 @@ int cchv_ctx_set_log_fd(cchv_ctx *ctx, int max_level, int fd);
 int cchv_ctx_probe(cchv_ctx *ctx, cchv_findings **ret_findings, cchv_error **err);
 
 /**
+ * cchv_ctx_get_versions_json() - tell what a VM would be made of now
+ * @ctx:      the context
+ * @ret_json: receives an object (free it with cchv_free())
+ * @err:      NULL, or receives the error (free it with cchv_error_free())
+ *
+ * Members: "libcchv" (the library's version), "protocol" (that of host and agent which it speaks, a number),
+ * "vmm" ("name", "path", "version" as the program says it, "reason", and with cchv-qemu "qemu", which has
+ * "path" and "version"), "kernel" ("path", and "version" where the file tells), "agent" ("path" of its
+ * initramfs, and "version" and "protocol" where that tells). What is not there, or cannot say its version, has
+ * "error", one line with the reason. Nothing is booted; the VMM and QEMU are run once with --version.
+ *
+ * Valid in: always.
+ * Threads:  any.
+ * Since:    0.1
+ *
+ * Return: CCHV_OK, also when things are missing; CCHV_ERR_INVALID, CCHV_ERR_FORKED or CCHV_ERR_NOMEM.
+ */
+int cchv_ctx_get_versions_json(cchv_ctx *ctx, char **ret_json, cchv_error **err);
+
+/**
  * cchv_ctx_prune() - remove what dead owners left
  * @ctx:         the context
  * @ret_removed: NULL, or receives what was removed (CCHV_FINDING_REMOVED) and what could not be
@@ -210,8 +230,8 @@ int cchv_ctx_probe(cchv_ctx *ctx, cchv_findings **ret_findings, cchv_error **err
  * @err:         NULL, or receives the error (free it with cchv_error_free())
  *
  * Kills VMMs whose owner is dead and records CCHV_STOP_OWNER_DIED, then removes processes, mounts, sockets,
- * cgroups and files of VMs that are gone, unfinished templates, and those of a kernel, an agent, a VMM or a
- * host that has changed since. VMs with a living owner are not touched, nor are images
+ * cgroups and files of VMs that are gone, unfinished images and templates, and templates of a kernel, an agent,
+ * a VMM or a host that has changed since. VMs with a living owner are not touched, nor are finished images
  * (cchv_image_prune()). One thing that cannot be removed does not stop the rest.
  *
  * Valid in: always.

@@ -26,7 +26,7 @@ enum cchv_event_type {
 	CCHV_EVENT_STATE = 1,           /* the VM's state changed: state */
 	CCHV_EVENT_STOPPED = 2,         /* the VM has stopped, always the last: reason, message */
 	CCHV_EVENT_CONTAINER_OOM = 3,   /* the guest's kernel killed for memory: container_id */
-	CCHV_EVENT_EXEC_STARTED = 4,    /* a process that this handle started runs: container_id, exec_id, pid */
+	CCHV_EVENT_EXEC_STARTED = 4,    /* a process runs, whoever started it: container_id, exec_id, pid */
 	CCHV_EVENT_EXEC_EXITED = 5,     /* ended and drained: container_id, exec_id, exit_code, signal */
 	CCHV_EVENT_DEVICE_PLUGGED = 6,  /* a device is in use: device_id */
 	CCHV_EVENT_DEVICE_REMOVED = 7,  /* a device is gone: device_id */

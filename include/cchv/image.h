@@ -222,6 +222,8 @@ int cchv_image_open(cchv_ctx *ctx, const char *name, cchv_image **ret_image, cch
  * @directory: absolute path of an existing directory, which nothing in the layer can leave, and which
  *             nobody else changes meanwhile
  * @keep:      0 empties the directory first; 1 keeps what the layer neither names nor hides
+ * @max_files: the most files, directories and nodes that the layer may have, hard links and marks of
+ *             what was removed not counted; 0 is no limit
  * @err:       NULL, or receives the error (free it with cchv_error_free())
  *
  * Whiteouts become devices 0:0, opaque directories get the attribute trusted.overlay.opaque: mounted
@@ -234,11 +236,12 @@ int cchv_image_open(cchv_ctx *ctx, const char *name, cchv_image **ret_image, cch
  * Since:    0.1
  *
  * Return: CCHV_OK; CCHV_ERR_INVALID; CCHV_ERR_NOT_FOUND without the directory; CCHV_ERR_DENIED;
- *         CCHV_ERR_PROTOCOL when the layer is malformed, or a name in it leads out; CCHV_ERR_LIMIT;
+ *         CCHV_ERR_PROTOCOL when the layer is malformed, or a name in it leads out; CCHV_ERR_LIMIT for
+ *         more than @max_files, or a name, path or attribute that is too long;
  *         CCHV_ERR_UNSUPPORTED for a kind of entry that cannot be kept; CCHV_ERR_SYSTEM or
  *         CCHV_ERR_NOMEM.
  */
-int cchv_image_unpack_upper(int fd, const char *directory, int keep, cchv_error **err);
+int cchv_image_unpack_upper(int fd, const char *directory, int keep, uint64_t max_files, cchv_error **err);
 
 /**
  * cchv_image_list() - list the images of the cache

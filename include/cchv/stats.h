@@ -14,6 +14,7 @@
  *   memory.used_bytes  memory.peak_bytes  memory.limit_bytes  memory.anon_bytes  memory.file_bytes
  *   memory.oom_kills  pids.count  pids.limit              one container's cgroup
  *   io.read_bytes  io.read_ops  io.write_bytes  io.write_ops
+ *   pool.ready  pool.private_bytes ...                    a pool, see cchv_pool_get_stats()
  *   stdin.bytes  stdout.bytes  stdout.lost_bytes  stdout.lost_errno  stderr...         one exec's streams
  */
 #ifndef CCHV_STATS_H

@@ -3,6 +3,7 @@
 #include "base/log.h"
 
 #include "base/clock.h"
+#include "base/fiber.h"
 #include "base/mem.h"
 
 #include <stdio.h>
@@ -33,6 +34,19 @@ static void write_fd(const struct log_sink *sink, int level, const char *text)
 		return;
 }
 
+struct line {
+	const struct log_sink *sink;
+	int level;
+	const char *text;
+};
+
+static void tell(void *user_data)
+{
+	const struct line *line = user_data;
+
+	line->sink->fn(line->level, line->text, line->sink->user_data);
+}
+
 void log_write(const struct log_sink *sink, int level, const char *format, ...)
 {
 	char text[2048];
@@ -48,8 +62,10 @@ void log_write(const struct log_sink *sink, int level, const char *format, ...)
 		if ((unsigned char)*p < ' ')
 			*p = ' ';
 
-	if (sink->fn)
-		sink->fn(level, text, sink->user_data);
+	if (sink->fn && fiber_is_inside())
+		fiber_call_outside(tell, &(struct line){ sink, level, text });
+	else if (sink->fn)
+		tell(&(struct line){ sink, level, text });
 	else if (sink->fd >= 0)
 		write_fd(sink, level, text);
 }

@@ -50,7 +50,8 @@ char *cache_path(const struct cache *cache, const char *format, ...)
 	return tail ? mem_printf("%s/%s", cache->dir, tail) : NULL;
 }
 
-int cache_lock(const struct cache *cache, int exclusive, int *ret_fd, cchv_error **err)
+/* 1; 0: it is held, and operation says not to wait. */
+static int lock_by(const struct cache *cache, int operation, int *ret_fd, cchv_error **err)
 {
 	cleanup_free char *path = cache_path(cache, "lock");
 	cleanup_close int fd = -1;
@@ -60,11 +61,26 @@ int cache_lock(const struct cache *cache, int exclusive, int *ret_fd, cchv_error
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return err_set(err, err_code_of_errno(errno), errno, "image cache '%s'", cache->dir);
-	while (flock(fd, exclusive ? LOCK_EX : LOCK_SH) < 0)
+	while (flock(fd, operation) < 0) {
+		if (errno == EWOULDBLOCK)
+			return 0;
 		if (errno != EINTR)
 			return err_set(err, CCHV_ERR_SYSTEM, errno, "image cache '%s': lock", cache->dir);
+	}
 	*ret_fd = fd_steal(&fd);
-	return CCHV_OK;
+	return 1;
+}
+
+int cache_lock(const struct cache *cache, int exclusive, int *ret_fd, cchv_error **err)
+{
+	int r = lock_by(cache, exclusive ? LOCK_EX : LOCK_SH, ret_fd, err);
+
+	return r < 0 ? r : CCHV_OK;
+}
+
+int cache_try_lock(const struct cache *cache, int *ret_fd, cchv_error **err)
+{
+	return lock_by(cache, LOCK_EX | LOCK_NB, ret_fd, err);
 }
 
 static int read_info(const struct cache *cache, const char *hex, struct json **ret, cchv_error **err)

@@ -32,6 +32,8 @@ void cache_close(struct cache *cache);
 #define cleanup_cache __attribute__((cleanup(cache_close)))
 
 int cache_lock(const struct cache *cache, int exclusive, int *ret_fd, cchv_error **err);
+/* Exclusively, at once or not at all. 1; 0: somebody has it. */
+int cache_try_lock(const struct cache *cache, int *ret_fd, cchv_error **err);
 char *cache_path(const struct cache *cache, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Names and digests. All of these need the lock held. */

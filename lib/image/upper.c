@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -64,7 +65,22 @@ static const char *whiteout_of(const char *path)
 	return strncmp(name, WHITEOUT, strlen(WHITEOUT)) == 0 ? name : NULL;
 }
 
-static int put_mark(struct stage *stage, const char *original, cchv_error **err)
+/* As many names of one device as the file system lets it have, which overlayfs does too. 0, or -1 and errno. */
+static int make_whiteout(int *whiteout_fd, const struct stage_place *place)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", *whiteout_fd);
+	if (*whiteout_fd >= 0 && linkat(AT_FDCWD, path, place->dir_fd, place->name, AT_SYMLINK_FOLLOW) == 0)
+		return 0;
+	if (mknodat(place->dir_fd, place->name, S_IFCHR, 0) < 0)
+		return -1;
+	fd_close(whiteout_fd);
+	*whiteout_fd = openat(place->dir_fd, place->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	return *whiteout_fd < 0 ? -1 : 0;
+}
+
+static int put_mark(struct stage *stage, const char *original, int *whiteout_fd, cchv_error **err)
 {
 	char path[STAGE_PATH_MAX];
 	struct stage_place place;
@@ -82,22 +98,26 @@ static int put_mark(struct stage *stage, const char *original, cchv_error **err)
 	if (!*place.name || strcmp(place.name, ".") == 0 || strcmp(place.name, "..") == 0)
 		return err_set(err, CCHV_ERR_PROTOCOL, 0, "'%s': a whiteout of nothing", original);
 	/* There when the layer itself has something of that name. */
-	if (mknodat(place.dir_fd, place.name, S_IFCHR, 0) < 0 && errno != EEXIST)
+	if (make_whiteout(whiteout_fd, &place) < 0 && errno != EEXIST)
 		return err_set(err, err_code_of_errno(errno), errno, "'%s': make whiteout", original);
 	return CCHV_OK;
 }
 
-static int put_entries(struct stage *stage, struct tar *tar, cchv_error **err)
+static int put_entries(struct stage *stage, struct tar *tar, uint64_t max_files, cchv_error **err)
 {
 	cleanup_layer struct layer layer = LAYER_INIT(stage, 1);
+	cleanup_close int whiteout_fd = -1;
 	const struct tar_entry *entry;
+	uint64_t files = 0;
 	int r;
 
 	while ((r = tar_next(tar, &entry, err)) > 0) {
+		if (entry->type != TAR_HARD_LINK && !whiteout_of(entry->path) && ++files > max_files && max_files)
+			return err_set(err, CCHV_ERR_LIMIT, 0, "more than %llu files", (unsigned long long)max_files);
 		/* First what it does to what is there already, then the mark for what lies below. */
 		r = layer_put(&layer, entry, read_tar, tar, err);
 		if (r == CCHV_OK && whiteout_of(entry->path))
-			r = put_mark(stage, entry->path, err);
+			r = put_mark(stage, entry->path, &whiteout_fd, err);
 		if (r < 0)
 			return r;
 	}
@@ -119,7 +139,7 @@ static int set_dir_time(const struct tree_entry *e, void *user_data, cchv_error 
 	return CCHV_OK;
 }
 
-int upper_unpack(int fd, const char *directory, int keep, cchv_error **err)
+int upper_unpack(int fd, const char *directory, int keep, uint64_t max_files, cchv_error **err)
 {
 	cleanup_stage struct stage stage = STAGE_INIT;
 	cleanup_tar struct tar *tar = NULL;
@@ -132,7 +152,7 @@ int upper_unpack(int fd, const char *directory, int keep, cchv_error **err)
 	if (r == CCHV_OK && !keep)
 		r = remove_all(stage.root_fd, err);
 	if (r == CCHV_OK)
-		r = put_entries(&stage, tar, err);
+		r = put_entries(&stage, tar, max_files, err);
 	if (r == CCHV_OK)
 		r = tree_walk(stage.root_fd, NULL, set_dir_time, &stage, err);
 	/* Whoever forgets where it came from must be able to rely on it. */

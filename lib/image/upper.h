@@ -9,7 +9,10 @@
 
 #include "base/error.h"
 
-/* fd: a tar file, from its current place. keep: what the directory has and the layer does not name stays. */
-int upper_unpack(int fd, const char *directory, int keep, cchv_error **err);
+/*
+ * fd: a tar file, from its current place. keep: what the directory has and the layer does not name stays.
+ * max_files: the inodes that it may take, whiteouts apart, which share one; 0 is no limit.
+ */
+int upper_unpack(int fd, const char *directory, int keep, uint64_t max_files, cchv_error **err);
 
 #endif

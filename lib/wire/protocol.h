@@ -8,6 +8,10 @@
 #define PROTOCOL_ANNOUNCE_PORT 1023U /* host: the agent says once that it is ready */
 #define PROTOCOL_HOST_CID 2U
 
+/* "cchv agent version 0.1.0 of protocol 1": the agent's file has it, so that what is in an initramfs can be told. */
+#define PROTOCOL_AGENT_BANNER "cchv agent version "
+#define PROTOCOL_AGENT_BANNER_OF " of protocol "
+
 #define PROTOCOL_TOKEN_LENGTH 32    /* hexadecimal digits */
 #define PROTOCOL_MAX_CONTROL 256    /* control connections at a time */
 #define PROTOCOL_MAX_UNBOUND (3 * PROTOCOL_MAX_CONTROL) /* stream connections that wait for their exec */

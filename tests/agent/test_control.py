@@ -129,9 +129,22 @@ def case_a_host_that_does_not_read(agent):
 def case_all_hosts_get_all_notifications(agent):
     hosts = [agent.host() for _ in range(3)]
     hosts[0].run(["sh", "-c", "exit 4"])
+    started = hosts[0].event("started")
+    equal((started["seq"], started["container"]), (1, ""))
     for h in hosts[1:]:
         event = h.event("exited")
-        equal((code(event), event["seq"]), (4, 1))
+        equal((code(event), event["seq"], event["pid"]), (4, 2, started["pid"]))
+        # The start came before, the same to all.
+        equal(h.event("started"), started)
+
+
+def case_what_did_not_start_is_not_told(agent):
+    h, other = agent.host(), agent.host(configure=False)
+    refused("ENOENT", "program", h.exec, "x", ["/no/such"])
+    h.run(["true"])
+    other.event("exited")
+    other.call("vm.stats")
+    equal([e["event"] for e in other.events], ["started"])
 
 
 def case_resume(agent):
@@ -140,10 +153,12 @@ def case_resume(agent):
     for n in range(5):
         h.run(["sh", "-c", f"exit {n}"])
     h.close()
-    again = agent.host(configure=False, boot_id=boot_id, after=2)
-    equal([code(again.event("exited", seq=n)) for n in (3, 4, 5)], [2, 3, 4])
-    equal(again.hello["seq"], 5)
-    for first in (dict(boot_id=boot_id), dict(after=0), dict(boot_id="other", after=0), dict(boot_id=boot_id, after=5)):
+    # Each has a start and an end.
+    again = agent.host(configure=False, boot_id=boot_id, after=4)
+    equal([code(again.event("exited", seq=n)) for n in (6, 8, 10)], [2, 3, 4])
+    equal([e["seq"] for e in again.events], [5, 7, 9])
+    equal(again.hello["seq"], 10)
+    for first in (dict(boot_id=boot_id), dict(after=0), dict(boot_id="other", after=0), dict(boot_id=boot_id, after=10)):
         other = agent.host(configure=False, **first)
         other.call("vm.stats")
         equal(other.events, [])
@@ -157,8 +172,8 @@ def case_resume_after_a_thousand(agent):
         h.call("exec.delete", container="", exec="x")
     again = agent.host(configure=False, boot_id=h.boot_id, after=10)
     again.call("vm.stats")
-    equal([e["seq"] for e in again.events], list(range(26, 1051)))
-    equal([e["event"] for e in again.events], ["lost"] + ["exited"] * 1024)
+    equal([e["seq"] for e in again.events], list(range(1076, 2101)))
+    equal([e["event"] for e in again.events], ["lost"] + ["started", "exited"] * 512)
 
 
 def case_replies_come_in_any_order(agent):
@@ -205,8 +220,8 @@ def case_nobody_asks_for_the_exits(agent):
     """Ten seconds after the last unacknowledged exit the VM ends; an acknowledged one stays."""
     h = agent.host()
     h.run(["true"])
-    h.call("ack", seq=1)
-    refused("EINVAL", "method", h.call, "ack", seq=2)
+    h.call("ack", seq=2)
+    refused("EINVAL", "method", h.call, "ack", seq=3)
     time.sleep(12 if cases.FULL else 1)
     with h.exec("kept", ["true"]) as e:
         e.exited()

@@ -197,6 +197,7 @@ def case_exits_before_anybody_looks(agent):
     for _ in range(100):
         with h.exec("x", ["true"]) as e:
             equal(e.exited()["pid"], e.pid)
+        equal(h.event("started")["pid"], e.pid)
         equal(h.events, [])
 
 

@@ -4,6 +4,9 @@ import contextlib
 import os
 import sys
 
+from driver import SLOW
+from e2e import Skip
+
 
 def load(t):
     """The module cchv, and a Context of the test's directories."""
@@ -41,3 +44,20 @@ def raises(kind, call, *words, **keys):
     except kind as e:
         return e
     raise AssertionError(f"{kind.__name__} expected, got {result!r}")
+
+
+def build(t, state=None):
+    """The key of the template, which is built if it is not there. Skips where the VMM makes no snapshots."""
+    cchv, context = load(t)
+    told = os.path.join(t.work, "no-snapshots")
+    if os.path.exists(told):
+        raise Skip("the VMM makes no snapshots")
+    if state:
+        context = cchv.Context(state_dir=state, runtime_dir=t.run)
+    try:
+        return context.build_template(timeout=300 * SLOW)
+    except cchv.VmmError as error:
+        if "unsupported" in str(error).lower():
+            with open(told, "wb"):
+                raise Skip(str(error)) from None
+        raise

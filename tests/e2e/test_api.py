@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -141,6 +142,30 @@ def events_of_a_life(t):
     check(names.index("EXEC_STARTED") < names.index("EXEC_EXITED") < names.index("STOPPED"), f"order: {seen}")
     equal(dict(seen)["EXEC_EXITED"], 3, "exit code")
     equal(names[-1], "STOPPED", "the last event")
+
+
+@case(needs=("tiny",), timeout=150, clean=True)
+def starts_and_ends_are_told_to_all(t):
+    """What the owner starts and what a client starts: to both a start and an end each, once; copies of files are neither."""
+    with running(t, ["sleep", "1000"]) as (cchv, vm, box, init):
+        with cchv.Vm.open(vm.id, context=load(t)[1]) as client:
+            theirs = client.open_container("main", 30)
+            mine = box.exec(cchv.ExecConfig(["sh", "-c", "exit 4"], id="mine"), 30)
+            equal(mine.wait(30), (4, 0), "the owner's")
+            with tempfile.TemporaryFile() as copy:
+                box.copy_out("/etc/passwd", copy.fileno(), 30)
+            other = theirs.exec(cchv.ExecConfig(["sh", "-c", "exit 5"], id="theirs"), 30)
+            equal(other.wait(30), (5, 0), "the client's")
+            for who, handle in (("owner", vm), ("client", client)):
+                told = []
+                for e in handle.events(20):
+                    if e.type.name in ("EXEC_STARTED", "EXEC_EXITED") and e.exec_id != "init":
+                        told.append((e.type.name, e.exec_id, e.exit_code))
+                    if told and told[-1] == ("EXEC_EXITED", "theirs", 5):
+                        break
+                equal(told,
+                      [("EXEC_STARTED", "mine", None), ("EXEC_EXITED", "mine", 4),
+                       ("EXEC_STARTED", "theirs", None), ("EXEC_EXITED", "theirs", 5)], f"what the {who} is told")
 
 
 @case(needs=("tiny",), timeout=150, clean=True)

@@ -26,8 +26,13 @@ def help_and_version(t):
         holds(done.text, f"  {verb} ")
         holds(t.cchv(verb, "--help", code=0).text, f"usage: cchv {verb}")
     check("monitor" not in done.text, "a hidden command is shown")
-    holds(t.cchv("version", code=0).text, "libcchv")
-    equal(set(json.loads(t.cchv("version", "--format", "json", code=0).text)) >= {"cchv", "libcchv"}, True, "JSON")
+    text, versions = t.cchv("version", code=0).text, json.loads(t.cchv("version", "--format", "json", code=0).text)
+    agent = versions["agent"]
+    equal((agent["version"], agent["protocol"]), (versions["libcchv"], versions["protocol"]), "what was built together")
+    holds(versions["vmm"]["version"], "v53.")
+    for said in (f"libcchv {versions['libcchv']}\n", versions["vmm"]["path"], versions["vmm"]["version"],
+                 versions["kernel"]["path"], versions["kernel"]["version"], agent["path"], f"Protocol: {agent['protocol']}"):
+        holds(text, said)
     for code in ("127", "126", "125", "128 +"):
         holds(done.text, code)
 
@@ -199,10 +204,12 @@ def events_as_text(t):
         lines.extend(line.decode() for line in process.stdout.readlines())
         return [line for line in lines if "exec_exited" in line]
     line = wait_for(came, 30, "a line")[0]
+    start = next(line for line in lines if "exec_started" in line)
     process.terminate()
     process.communicate(timeout=20)
     stamp = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z"
     check(re.fullmatch(rf"{stamp} exec_exited {t.shared['box']} exec=\S+ exit_code=7\n", line), f"a line: {line!r}")
+    check(re.fullmatch(rf"{stamp} exec_started {t.shared['box']} exec=\S+ pid=[1-9]\d*\n", start), f"a line: {start!r}")
 
 
 @case(needs=("tiny",), timeout=150)
@@ -261,7 +268,10 @@ def events(t):
     equal(box, t.shared["box"], "the VM of an event")
     done = t.cchv("exec", "box", "sh", "-c", "exit 7")
     equal(done.code, 7, "exec")
-    watcher.until(lambda e: e["type"] == "exec_exited" and e["exit_code"] == 7, "the end of an exec")
+    of_exec = watcher.until(lambda e: e["type"] == "exec_exited" and e["exit_code"] == 7, "the end of an exec")
+    of_exec = [e for e in of_exec if e.get("exec") == of_exec[-1]["exec"]]
+    equal([(e["type"], e["action"]) for e in of_exec], [("exec_started", "exec_start"), ("exec_exited", "exec_die")], "a life")
+    check(of_exec[0]["pid"] > 1 and of_exec[0]["time"] <= of_exec[1]["time"], f"a life: {of_exec}")
     # A VM that starts later, heard to its end.
     t.cchv("run", "--rm", "tiny", "sh", "-c", "exit 3", timeout=60)
     found = watcher.until(lambda e: e["type"] == "stopped" and e["vm"] != box, "the end of a VM")

@@ -12,6 +12,7 @@ import isolate
 from api import load, running
 from driver import alive
 from e2e import Skip, case, check, equal, holds, main, quick, wait_for
+from rootfs import write
 
 
 def ext4(t, size=256 << 20, name="disk.img"):
@@ -160,6 +161,13 @@ def made_disk_and_awkward_names(t):
                       timeout=90, code=0)
         equal(done.text, f"{i + 1}\n", "the disk is made once, and kept")
     equal(os.stat(path).st_mode & 0o777, 0o600, "its mode")
+    # One that is killed while it makes one leaves no half of it.
+    write(where, "mkfs.ext4", "#!/bin/sh\nkill -9 $PPID\n", mode=0o755)
+    env = {**os.environ, "PATH": where + ":" + os.environ["PATH"]}
+    before = os.listdir(where)
+    done = t.cchv("run", "--rm", "--disk", f"{where}/new:/d:size=64m", "tiny", "true", env=env, timeout=90)
+    equal((done.code, sorted(os.listdir(where))), (-9, sorted(before)), "killed by mkfs.ext4")
+    t.cchv("prune", code=0, timeout=60)
 
 
 @case(needs=("tiny",), timeout=240, clean=True)

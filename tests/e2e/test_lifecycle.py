@@ -184,8 +184,8 @@ def fresh_boots_differ(t):
 
 @case(needs=("tiny",), timeout=quick(200, 900))
 def each_start_and_end_is_told_once(t):
-    """Short execs, several at once on a busy guest: of each a start and then an end to the owner, and an end to everybody
-    else, once, with its code."""
+    """Short execs, several at once on a busy guest: of each a start and then an end to the owner and to everybody else,
+    once, with its code."""
     count = quick(50, 500)
     wanted = sorted(i % 200 + 1 for i in range(count))
     with running(t, ("sh", "-c", "while :; do :; done")) as (cchv, vm, box, _):
@@ -212,6 +212,9 @@ def each_start_and_end_is_told_once(t):
     ends = [(e["exec"], e["exit_code"]) for e in events if e["type"] == "exec_exited" and e["exit_code"]]
     equal(sorted(code for _, code in ends), sorted(wanted + [222]), "ends told to a client, each once")
     equal(len({exec for exec, _ in ends}), count + 1, "execs that they are of")
+    for exec, _ in ends:
+        equal([(e["type"], e["action"]) for e in events if e.get("exec") == exec],
+              [("exec_started", "exec_start"), ("exec_exited", "exec_die")], f"what a client is told of exec {exec}")
     equal([e["type"] for e in events if e["type"] == "lost_events"], [], "events that were lost")
 
 

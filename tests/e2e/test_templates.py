@@ -12,30 +12,13 @@ import subprocess
 import sys
 import time
 
-from api import load, raises, running
+from api import build, load, raises, running
 from driver import SLOW, command_of, pids
 from e2e import Skip, case, check, equal, holds, main, quick, wait_for
 
 MIB = 1 << 20
 # How far a clock may be off that was set over a channel of a busy machine.
 CLOCK_S = 0.5
-
-
-def build(t, state=None):
-    """The key of the template, which is built if it is not there. Skips where the VMM makes no snapshots."""
-    cchv, context = load(t)
-    told = os.path.join(t.work, "no-snapshots")
-    if os.path.exists(told):
-        raise Skip("the VMM makes no snapshots")
-    if state:
-        context = cchv.Context(state_dir=state, runtime_dir=t.run)
-    try:
-        return context.build_template(timeout=300 * SLOW)
-    except cchv.VmmError as error:
-        if "unsupported" in str(error).lower():
-            with open(told, "wb"):
-                raise Skip(str(error)) from None
-        raise
 
 
 def files_of(t, key):

@@ -93,11 +93,12 @@ class Case(unittest.TestCase):
         with open(os.path.join(self.run, vm.id, "vm.json")) as f:
             return json.load(f)["vmm"]["pid"]
 
-    def calls(self, vm, what="test.calls"):
-        """The API calls that the VMM has seen: [name, body, number of fds]; or the agent's, "test.asked"."""
+    def calls(self, vm, what="calls"):
+        """The API calls that the VMM has seen: [name, body, number of fds]. "requests" are its agent's; "plan" is
+        what it shall do differently by now."""
         with socket.socket(socket.AF_UNIX) as s:
             s.connect(os.path.join(self.run, vm.id, "api.sock"))
-            s.sendall(f"GET /api/v1/{what} HTTP/1.1\r\n\r\n".encode())
+            s.sendall(b"GET /api/v1/test." + what.encode() + b" HTTP/1.1\r\n\r\n")
             data = b""
             while b"\r\n\r\n" not in data:
                 data += s.recv(65536)

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import time
 
 import cchv
@@ -63,6 +64,40 @@ class Clients(Case):
         client.kill()
         self.assertEqual(vm.wait(PATIENCE), Stop.KILLED)
         self.assertEqual(client.wait(PATIENCE), Stop.KILLED)
+
+    def lives(self, *handles, until):
+        """(type, container, exec, pid) of each start and end that the handles hear, up to the end of that exec."""
+        for handle in handles:
+            heard = []
+            while not heard or heard[-1][0] != EventType.EXEC_EXITED or heard[-1][2] != until:
+                self.assertTrue(handle.poll(PATIENCE), heard)
+                heard += [(e.type, e.container_id, e.exec_id, e.pid) for e in self.drain(handle)
+                          if e.type in (EventType.EXEC_STARTED, EventType.EXEC_EXITED, EventType.LOST_EVENTS)]
+            yield heard
+
+    def test_a_start_is_told_to_all_and_once(self):
+        vm = self.boot(id="one")
+        client = self.open("one")
+        client.stats(PATIENCE)
+        with cchv.ExecConfig(["true"], id="ours") as config:
+            vm.exec(config, PATIENCE)
+        # Of the owner's own; of a third host's; then what is no start, and an event that nobody knows.
+        for message in ({"event": "started", "container": "", "exec": "ours", "pid": 7, "time_ns": 1},
+                        {"event": "started", "container": "box", "exec": "", "pid": 8, "time_ns": 1},
+                        {"event": "started", "container": "box", "exec": "copies", "pid": 9, "archive": True},
+                        {"event": "started", "container": "box", "exec": "odd", "pid": -1},
+                        {"event": "started", "container": "box", "exec": "odd"},
+                        {"event": "of the future", "container": "box"},
+                        *({"event": "exited", "container": container, "exec": exec, "pid": 7, "status": 0, "time_ns": 1,
+                           "archive": exec == "copies"} for container, exec in (("", "ours"), ("box", "copies"), ("box", "")))):
+            self.order(vm, notify=message)
+        started, exited = EventType.EXEC_STARTED, EventType.EXEC_EXITED
+        owners, clients = self.lives(vm, client, until="init")
+        # The reply of this agent names no pid.
+        self.assertEqual(owners, [(started, "", "ours", 0), (started, "box", "init", 8), (exited, "", "ours", 0),
+                                  (exited, "box", "init", 0)])
+        self.assertEqual(clients, [(started, "", "ours", 7), *owners[1:]])
+        self.assertTrue(any("no sensible way" in line for line in self.lines))
 
     def test_the_owners_verdict_is_told(self):
         vm = self.boot(id="one")
@@ -131,6 +166,93 @@ class Orphans(Case):
         self.until(lambda: b"heard again" in self.read(vm.console_path), "console", vm)
         vm.shutdown(PATIENCE)
         self.assertEqual(vm.wait(0), Stop.GUEST_POWEROFF)
+
+    def owner_of_containers(self, booted=True):
+        """An owner with three containers: one whose scratch disk is to be kept, one without a scratch disk."""
+        image = os.path.join(self.directory, "image")
+        os.makedirs(image)
+        subprocess.run(["mkfs.erofs", "--quiet", image + ".erofs", image], check=True, stdout=subprocess.DEVNULL)
+        kept = os.path.join(self.directory, "kept.img")
+
+        def make():
+            context = self.new_context()
+            self.kept = vm = cchv.Vm(self.config(id="one"), context=context, timeout=PATIENCE)
+            erofs = cchv.Image(image + ".erofs", context=context)
+            self.boxes = [vm.create_container(cchv.ContainerConfig(id, erofs, ["x"], upper_bytes=16 << 20, **settings), PATIENCE)
+                          for id, settings in (("plain", {}), ("keeper", {"scratch_path": kept, "keep_scratch": True}),
+                                               ("readonly", {"upper": cchv.Upper.NONE}))]
+            if booted:
+                vm.boot(PATIENCE)
+            return self.vmm_pid(vm)
+        pid, vmm = self.in_child(make)
+        self.containers = os.path.join(self.directory, "state", "containers")
+        self.assertEqual(sorted(os.listdir(self.containers)), ["keeper", "plain", "readonly"])
+        return pid, vmm, kept
+
+    def test_adopted_containers_are_deleted_whole(self):
+        self.plan({"agent": {"calls": {"container.state": {"result": {"state": "stopped", "pid": 0, "execs": [""]}},
+                                       "exec.state": {"result": {"state": "exited", "pid": 9, "status": 256, "time_ns": 1}}}}})
+        pid, vmm, kept = self.owner_of_containers()
+        self.end(pid)
+        vm = self.open("one")
+        vm.adopt()
+        # They are its own now: nothing that prune would take for a dead owner's.
+        self.assertEqual(self.context.prune(), [])
+        self.assertEqual(vm.list_containers(), ["plain", "keeper", "readonly"])
+        disks = {d["path"]: d["id"] for d in vm.info(PATIENCE)["devices"]}
+        scratch = os.path.join(self.containers, "plain", "scratch.img")
+        self.assertIn(scratch, disks)
+        for id in vm.list_containers():
+            box = vm.open_container(id, PATIENCE)
+            self.assertEqual(box.state, cchv.ContainerState.STOPPED)
+            self.assertEqual(box.open_exec().wait(PATIENCE), (1, 0))
+            # Known by this owner, as it would be by one that started it.
+            self.assertTrue(os.path.exists(os.path.join(self.containers, id, "exit.json")))
+            box.delete(PATIENCE)
+        self.assertEqual(os.listdir(self.containers), [])
+        self.assertTrue(os.path.exists(kept))
+        self.assertEqual(vm.list_containers(), [])
+        # Images stay in a VM that cannot let them go; disks do not.
+        self.assertFalse({scratch, kept} & {d["path"] for d in vm.info(PATIENCE)["devices"]})
+        vm.shutdown(PATIENCE)
+        self.assertEqual(vm.wait(0), Stop.GUEST_POWEROFF)
+
+    def test_adopted_containers_that_the_guest_has_not(self):
+        self.plan({"agent": {"calls": {"container.state": {"error": {"errno": "ENOENT", "kind": "container", "message": "no"}}}}})
+        pid, vmm, kept = self.owner_of_containers()
+        self.end(pid)
+        vm = self.open("one")
+        vm.adopt()
+        vm.open_container("plain", PATIENCE).delete(PATIENCE)
+        # Of a VM that has ended meanwhile, too.
+        vm.shutdown(PATIENCE)
+        self.assertEqual(vm.wait(PATIENCE), Stop.GUEST_POWEROFF)
+        for id in ("keeper", "readonly"):
+            vm.open_container(id, PATIENCE).delete(PATIENCE)
+        self.assertEqual(os.listdir(self.containers), [])
+
+    def test_adopted_before_the_boot(self):
+        pid, vmm, kept = self.owner_of_containers(booted=False)
+        self.end(pid)
+        vm = self.open("one")
+        vm.adopt()
+        for id in vm.list_containers():
+            box = vm.open_container(id, PATIENCE)
+            with self.refused(cchv.StateError, "not booted"):
+                box.start(timeout=PATIENCE)
+            box.delete(PATIENCE)
+        self.assertEqual(os.listdir(self.containers), [])
+
+    def test_a_container_that_cannot_be_taken_over_is_left(self):
+        pid, vmm, kept = self.owner_of_containers()
+        self.end(pid)
+        os.unlink(os.path.join(self.containers, "plain", "lock"))
+        vm = self.open("one")
+        vm.adopt()
+        self.assertTrue(any("not taken over whole" in line for line in self.lines), self.lines)
+        self.assertEqual(sorted(vm.list_containers()), ["keeper", "plain", "readonly"])
+        vm.kill()
+        vm.wait(PATIENCE)
 
     def test_adopted_vmm_vanishes(self):
         pid, vmm = self.owner()

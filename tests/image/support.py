@@ -32,6 +32,7 @@ for _name in ("ctx", "error", "image", "image_source", "progress", "list", "find
     getattr(lib, f"cchv_{_name}_free").argtypes = [ctypes.c_void_p]
 for _name in ("cchv_list_get_count", "cchv_findings_get_count", "cchv_progress_get_fd", "cchv_progress_cancel"):
     getattr(lib, _name).argtypes = [ctypes.c_void_p]
+lib.cchv_ctx_prune.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
 lib.cchv_image_prune.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_void_p]
 
 
@@ -81,6 +82,7 @@ class Store:
         self.ctx = ctypes.c_void_p()
         call(lib.cchv_ctx_new, ctypes.byref(self.ctx))
         assert lib.cchv_ctx_set_state_dir(self.ctx, os.fsencode(state)) == OK
+        assert lib.cchv_ctx_set_runtime_dir(self.ctx, os.fsencode(state + "-run")) == OK
         self.cache = os.path.join(state, "images")
 
     def close(self):
@@ -118,6 +120,16 @@ class Store:
     def prune(self, max_age_s=0):
         removed = ctypes.c_void_p()
         call(lib.cchv_image_prune, self.ctx, max_age_s, ctypes.byref(removed))
+        return self.take_findings(removed)
+
+    def prune_all(self):
+        """What dead owners left, of whatever kind: cchv_ctx_prune()."""
+        removed = ctypes.c_void_p()
+        call(lib.cchv_ctx_prune, self.ctx, ctypes.byref(removed))
+        return self.take_findings(removed)
+
+    @staticmethod
+    def take_findings(removed):
         found = [(lib.cchv_findings_get_name(removed, i).decode(), lib.cchv_findings_get_text(removed, i).decode())
                  for i in range(lib.cchv_findings_get_count(removed))]
         lib.cchv_findings_free(removed)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cache: names and digests, one import of one thing, locks, removal, pruning, crashes, full disks, progress."""
 import ctypes
+import fcntl
 import json
 import os
 import resource
@@ -254,20 +255,49 @@ class Pruning(CacheCase):
         self.assertEqual(self.store.prune(max_age_s=500), [("image", digest)])
         self.assertEqual(self.store.files(), ["names.json"] if os.path.exists(f"{self.store.cache}/names.json") else [])
 
+    def leave(self):
+        """What imports leave that are killed at one moment or another."""
+        cache = self.store.cache
+        write(f"{cache}/{'0' * 64}.erofs", b"half")
+        write(f"{cache}/{'1' * 64}.json.123.tmp", b"half")
+        write(f"{cache}/keys/{'2' * 64}", b"3" * 64)
+        write(f"{cache}/tmp/job-1-2-3/tree/deep/file", b"half")
+        write(f"{cache}/tmp/{'4' * 64}.lock")
+
     def test_leftovers(self):
-        with self.store.load(f"dir:{self.rootfs()}", name="n") as image:
-            good = [f for f in self.store.files()]
-            cache = self.store.cache
-            write(f"{cache}/{'0' * 64}.erofs", b"half")
-            write(f"{cache}/{'1' * 64}.json.123.tmp", b"half")
-            write(f"{cache}/keys/{'2' * 64}", b"3" * 64)
-            write(f"{cache}/tmp/job-1-2-3/tree/deep/file", b"half")
-            write(f"{cache}/tmp/{'4' * 64}.lock")
-            removed = self.store.prune()
-            self.assertEqual(sorted(r[0] for r in removed), ["import"] * 3)
-            self.assertEqual(self.store.files(), good)
-            self.assertEqual(os.listdir(f"{cache}/tmp"), [])
-            self.assertTrue(os.path.exists(image.path))
+        for prune in (self.store.prune, self.store.prune_all):
+            with self.store.load(f"dir:{self.rootfs()}", name="n") as image:
+                good = [f for f in self.store.files()]
+                self.leave()
+                removed = prune()
+                self.assertEqual(sorted(r[0] for r in removed), ["import"] * 3)
+                self.assertEqual(self.store.files(), good)
+                self.assertEqual(os.listdir(f"{self.store.cache}/tmp"), [])
+                self.assertTrue(os.path.exists(image.path))
+
+    def test_pruning_all_spares_images(self):
+        with self.store.load(f"dir:{self.rootfs()}") as image:
+            digest = image.digest
+        self.assertEqual(self.store.prune_all(), [])
+        self.store.open(digest).close()
+
+    def test_pruning_all_waits_for_nobody(self):
+        """Somebody puts an image in place: what is not whole may be theirs, but for dead imports."""
+        self.store.load(f"dir:{self.rootfs()}").close()
+        before = self.store.files()
+        self.leave()
+        with open(f"{self.store.cache}/lock", "rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            self.assertEqual([r[0] for r in self.store.prune_all()], ["import"])
+            self.assertEqual(os.listdir(f"{self.store.cache}/tmp"), [])
+            self.assertNotEqual(self.store.files(), before)
+        self.assertEqual([r[0] for r in self.store.prune_all()], ["import"] * 2)
+        self.assertEqual(self.store.files(), before)
+
+    def test_pruning_all_makes_no_cache(self):
+        os.rmdir(self.store.cache) if os.path.isdir(self.store.cache) else None
+        self.assertEqual(self.store.prune_all(), [])
+        self.assertFalse(os.path.exists(self.store.cache))
 
 
 class Damage(CacheCase):

@@ -122,6 +122,8 @@ class Agent(fake_vmm.Agent):
             if not byte:
                 return
             line += byte
+        # A guest that stands still answers when it goes on.
+        self.running.wait()
         connection.sendall(b"OK 1073741824\n")
         first = self.receive(connection)
         if first and first.get("kind") == "stream":
@@ -131,11 +133,14 @@ class Agent(fake_vmm.Agent):
             return
         if first is None or first.get("kind") != "control":
             return
-        self.send(connection, {"hello": {"version": 1, "agent": "0.0.fake", "boot_id": self.boot_id,
+        self.send(connection, {"hello": {"version": 1, "agent": "0.0.fake", "boot_id": self.boot_id if self.configured else "",
                                          "features": ["archive", "copy", "net"], "seq": self.seq}})
         self.peers.append(connection)
         while (request := self.receive(connection)) is not None:
             threading.Thread(target=self.answer, args=(connection, request), daemon=True).start()
+        # As the agent does: who says no more is answered no more.
+        self.peers = [peer for peer in self.peers if peer is not connection]
+        connection.close()
 
     def answer(self, connection, request):
         handler = getattr(self, "on_" + request["method"].replace(".", "_"), None)

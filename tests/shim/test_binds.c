@@ -20,6 +20,7 @@ static struct {
 static size_t call_count;
 static int shared;
 static char copied_path[100];
+static uint64_t copied_max;
 
 /* In place of the library's. */
 int cchv_container_config_map_mount(cchv_container_config *config, const char *destination, int kind,
@@ -37,11 +38,13 @@ int cchv_vm_config_set_shared_memory(cchv_vm_config *config, int is_shared)
 	return CCHV_OK;
 }
 
-int cchv_container_copy_out(cchv_container *container, const char *path, int fd, int timeout_ms, cchv_error **err)
+int cchv_container_copy_out(cchv_container *container, const char *path, int fd, uint64_t max_bytes, int timeout_ms,
+			    cchv_error **err)
 {
 	char command[600];
 
 	snprintf(copied_path, sizeof(copied_path), "%s", path);
+	copied_max = max_bytes;
 	snprintf(command, sizeof(command), "cd '%s' && tar --format=pax -cf /proc/%d/fd/%d guest-log", test_dir(),
 		 (int)getpid(), fd);
 	return system(command) == 0 ? CCHV_OK : CCHV_ERR_GUEST;
@@ -339,6 +342,8 @@ TEST(last_words_are_written_back)
 	expect(0, "/my/log", CCHV_MOUNT_COPY, "@/pods/1/containers/c/log");
 	CHECK_INT(binds_write_back(binds, NULL, 1000, &error), CCHV_OK);
 	CHECK_STR(copied_path, "/my/log");
+	/* A guest that sends without end fills no memory of ours. */
+	CHECK(copied_max > 1 << 20 && copied_max < 2 << 20);
 	sh("[ \"$(cat pods/1/containers/c/log)\" = 'why it died' ]");
 	/* The kubelet has it open, or mounted: it is the same file. */
 	CHECK_INT(stat(path, &after), 0);

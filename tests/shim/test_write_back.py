@@ -4,10 +4,12 @@ import io
 import json
 import os
 import shutil
+import socket
 import stat
 import subprocess
 import sys
 import tarfile
+import time
 import unittest
 
 import shim
@@ -130,6 +132,63 @@ class WriteBack(shim.Case):
         self.life(plan={"changes": path})
         self.assertEqual(self.note(), "ahead")
         self.assertEqual((self.life(("new", b"4")), self.seen_at_its_end), (1, {"new": "4"}))
+
+    def test_more_than_its_disk_holds(self):
+        """A guest that sends without end is cut off; what is in the directory stays as it was."""
+        scratch = {"io.cchv.scratch_mib": "16"}
+        self.life(("new", b"1"), annotations=scratch)
+        flood = 'import os\nwhile True:\n    os.write(1, bytes(65536))'
+        self.life(plan={"archive": [sys.executable, "-c", flood]}, annotations=scratch)
+        self.assertEqual((self.seen_at_its_end, self.note()), ({"new": "1"}, "ahead"))
+        # Twice its disk, and what names cost.
+        self.assertIn(f"more than {(2 * 16 + 64) << 20} bytes came", self.log_text())
+        # 16 MiB have 1024 inodes.
+        many = [(f"f{i}", b"") for i in range(2100)]
+        self.life(*many, annotations=scratch)
+        self.assertEqual(self.note(), "ahead")
+        self.assertIn("more than 2050 files", self.log_text())
+        self.assertLessEqual(len(self.seen_at_its_end), 2050)
+        self.assertEqual(sorted(os.listdir(os.path.dirname(self.upper))), ["cchv-scratch.img", "cchv-scratch.state", "fs", "work"])
+        self.assertEqual(self.life(("new", b"2"), annotations=scratch), 1)
+        self.assertEqual((self.seen_at_its_end, self.note()), ({"new": "2"}, "copied"))
+
+    def test_a_guest_that_hangs(self):
+        """Its end is told in about ten seconds, whatever it does: the daemon, and the restart of the container, wait for it."""
+        self.life(("new", b"1"))
+        self.plan({"agent": {"changes": self.changes()}})
+        plans = ({"calls": {"exec.start": "stall"}},
+                 {"archive": ["sh", "-c", f"head -c 600 {self.changes(('new', b'2'))}; exec sleep 1000"]})
+        for number, plan in enumerate(plans):
+            with self.subTest(plan=plan):
+                self.plan({"agent": {"record": self.calls}})
+                task = self.running(f"h{number}")
+                run = os.path.join(self.directory, "run")
+                with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+                    s.connect(os.path.join(run, os.listdir(run)[0], "control"))
+                    s.send(json.dumps({"agent": plan}).encode())
+                begin = time.monotonic()
+                task.kill()
+                self.assertEqual(task.wait(timeout=60), 137)
+                took = time.monotonic() - begin
+                self.assertEqual(self.exits(task.id), [(task.id, task.id, 137)])
+                self.assertEqual((self.note(), self.listing()), ("ahead", {"new": "1"}))
+                task.delete(timeout=60)
+                task.shutdown()
+                self.told(task)
+                # The promise is ten; a machine that does other things beside may be late.
+                self.assertLess(took, 20)
+                self.assertEqual(len(self.exits(task.id)), 1)
+                self.assertIn("what it wrote is on its scratch disk", b"".join(self.logs[task.id][1].lines).decode())
+        os.unlink(self.calls)
+        self.assertEqual(self.life(("new", b"3")), 1)
+        self.assertEqual((self.seen_at_its_end, self.note()), ({"new": "3"}, "copied"))
+
+    def test_a_guest_that_is_slow(self):
+        """What it sends bit by bit is waited for."""
+        path = self.changes(("new", b"1"))
+        pieces = f"head -c 600 {path}; sleep 5; tail -c +601 {path} | head -c 600; sleep 5; tail -c +1201 {path}"
+        self.assertEqual(self.life(plan={"archive": ["sh", "-c", pieces]}), 1)
+        self.assertEqual((self.seen_at_its_end, self.note()), ({"new": "1"}, "copied"))
 
     def test_a_full_disk(self):
         """Too little room for what came: what was there stays as it was, and the next end finds room."""

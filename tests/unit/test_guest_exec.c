@@ -26,7 +26,7 @@ struct fixture {
 	struct agent agent;
 	int host; /* a control connection */
 	struct json *reply;
-	struct json *exited;
+	struct json *started, *exited;
 };
 
 static struct json *parse(const char *text)
@@ -60,6 +60,7 @@ static void tear_down(struct fixture *f)
 	struct agent *a = &f->agent;
 
 	json_free(f->reply);
+	json_free(f->started);
 	json_free(f->exited);
 	fd_close(&f->host);
 	containers_free(a);
@@ -108,8 +109,11 @@ static int receive(struct fixture *f)
 	if (n == 0 || frame_recv(f->host, &message, clock_deadline(DEADLINE_MS), NULL) < 0)
 		return -1;
 	if (json_get(message, "event")) {
-		json_free(f->exited);
-		f->exited = message;
+		int is_start = strcmp(json_as_string(json_get(message, "event")), "started") == 0;
+		struct json **event = is_start ? &f->started : &f->exited;
+
+		json_free(*event);
+		*event = message;
 	} else {
 		json_free(f->reply);
 		f->reply = message;
@@ -138,6 +142,20 @@ static int wait_reply(struct fixture *f)
 			round_of_loop(f, clock_deadline(100));
 	}
 	return f->reply ? 1 : -1;
+}
+
+static void wait_started(struct fixture *f)
+{
+	uint64_t deadline = clock_deadline(DEADLINE_MS);
+
+	CHECK_INT(wait_reply(f), 1);
+	CHECK(json_get(f->reply, "result"));
+	while (!f->started) {
+		CHECK(!clock_passed(deadline));
+		if (receive(f) == 0)
+			round_of_loop(f, clock_deadline(100));
+	}
+	CHECK(!f->exited);
 }
 
 static void wait_exited(struct fixture *f)
@@ -182,8 +200,7 @@ TEST(an_exit_waits_for_its_output)
 	connect_host(&f);
 	out = offer(&f, "stdout");
 	request(&f, START("head -c 3000000 /dev/zero", OUT));
-	CHECK_INT(wait_reply(&f), 1);
-	CHECK(json_get(f.reply, "result"));
+	wait_started(&f);
 	/* Nobody reads: far more than fits is written, so the process cannot end. */
 	start = clock_mono_ns();
 	while (clock_mono_ns() - start < 300 * NS_PER_MS) {

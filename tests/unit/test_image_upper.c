@@ -32,16 +32,21 @@ static const char *at(const char *name)
 	return path;
 }
 
-static int unpack(struct tar_make *t, int keep)
+static int unpack_some(struct tar_make *t, int keep, uint64_t max_files)
 {
 	int fd = memfd_create("layer", 0), r;
 
 	tar_make_end(t);
 	CHECK(write(fd, t->bytes.data, t->bytes.len) == (ssize_t)t->bytes.len);
 	CHECK_INT(lseek(fd, 0, SEEK_SET), 0);
-	r = upper_unpack(fd, directory, keep, NULL);
+	r = upper_unpack(fd, directory, keep, max_files, NULL);
 	close(fd);
 	return r;
+}
+
+static int unpack(struct tar_make *t, int keep)
+{
+	return unpack_some(t, keep, 0);
 }
 
 static void put(const char *name, const char *text)
@@ -114,6 +119,48 @@ TEST(upper_replaces_all)
 	/* What was put into it has not moved its time. */
 	CHECK_INT(stat(at("dir"), &st), 0);
 	CHECK_INT((int)st.st_mtime, 0);
+}
+
+/* What costs no inode is not counted: links, and the whiteouts, which are one. */
+TEST(upper_of_so_many_files)
+{
+	char name[64];
+	struct stat one, other;
+
+	begin();
+	for (uint64_t limit = 3; limit <= 4; limit++) {
+		cleanup_tar_make struct tar_make t = TAR_MAKE_INIT;
+
+		tar_make_entry(&t, '5', "./dir/", NULL, NULL, 0);
+		tar_make_entry(&t, '0', "./dir/file", NULL, "text", 4);
+		for (int i = 0; i < 20; i++) {
+			snprintf(name, sizeof(name), "./dir/link%d", i);
+			tar_make_entry(&t, '1', name, "./dir/file", NULL, 0);
+			snprintf(name, sizeof(name), "./dir/.wh.%d", i);
+			tar_make_entry(&t, '0', name, NULL, NULL, 0);
+		}
+		tar_make_entry(&t, '2', "./symlink", "dir", NULL, 0);
+		tar_make_entry(&t, '0', "./last", NULL, NULL, 0);
+		CHECK_INT(unpack_some(&t, 0, limit), limit == 3 ? CCHV_ERR_LIMIT : CCHV_OK);
+		CHECK(is_there("last") == (limit == 4));
+	}
+	CHECK_INT(lstat(at("dir/0"), &one), 0);
+	CHECK_INT(lstat(at("dir/19"), &other), 0);
+	CHECK(is_whiteout("dir/19") && one.st_ino == other.st_ino);
+}
+
+/* A whiteout that was replaced is no whiteout any more for those that follow. */
+TEST(upper_after_a_replaced_whiteout)
+{
+	cleanup_tar_make struct tar_make t = TAR_MAKE_INIT;
+
+	begin();
+	tar_make_entry(&t, '0', "./.wh.a", NULL, NULL, 0);
+	tar_make_entry(&t, '0', "./a", NULL, "text", 4);
+	tar_make_entry(&t, '0', "./.wh.b", NULL, NULL, 0);
+	CHECK_INT(unpack(&t, 0), CCHV_OK);
+	check_text("a", "text");
+	CHECK(is_whiteout("b"));
 }
 
 TEST(upper_keeps_what_is_not_named)

@@ -4,8 +4,11 @@
 #include "base/path.h"
 #include "test.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 static char templates[100], path[100];
 
@@ -91,4 +94,45 @@ TEST(too_small_is_refused)
 {
 	begin();
 	CHECK_INT(scratch_make(templates, path, 1 << 20, clock_deadline(60000), NULL), CCHV_ERR_INVALID);
+}
+
+/* Its mkfs.ext4 kills whoever started it. */
+static void die_making(void)
+{
+	char tool[200];
+	FILE *file;
+
+	snprintf(tool, sizeof(tool), "%s/mkfs.ext4", test_dir());
+	file = fopen(tool, "we");
+	fputs("#!/bin/sh\nkill -9 $PPID\n", file);
+	fclose(file);
+	chmod(tool, 0755);
+	setenv("PATH", test_dir(), 1);
+	scratch_make(templates, path, 64 << 20, clock_deadline(60000), NULL);
+	_exit(0);
+}
+
+TEST(of_a_maker_that_dies_nothing_is_left)
+{
+	int status = 0, count = 0;
+	struct dirent *e;
+	DIR *dir;
+	pid_t pid;
+
+	begin();
+	pid = fork();
+	if (pid == 0)
+		die_making();
+	CHECK_INT(waitpid(pid, &status, 0), pid);
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	dir = opendir(templates);
+	while (dir && (e = readdir(dir)) != NULL)
+		if (e->d_name[0] != '.' && strcmp(e->d_name, "lock") != 0)
+			count++;
+	CHECK(dir != NULL);
+	closedir(dir);
+	CHECK_INT(count, 0);
+	CHECK_INT(access(path, F_OK), -1);
+	CHECK_INT(scratch_make(templates, path, 64 << 20, clock_deadline(60000), NULL), 0);
+	check_is_ext4();
 }

@@ -4,7 +4,7 @@
     import cchv
     print(cchv.run("debian", ["uname", "-r"], capture_output=True, text=True).stdout)
 
-Everything of the C library is here: Context, Image, VmConfig, Vm, ContainerConfig, Container, Exec, and Popen and run()
+Everything of the C library is here: Context, Image, VmConfig, Vm, Pool, ContainerConfig, Container, Exec, and Popen and run()
 in the form of the module subprocess; cchv.aio serves a VM in asyncio. Objects are context managers. A failure is an
 exception below cchv.Error, one class for each error code. Timeouts are seconds, None is for ever."""
 from ._ffi import load
@@ -19,9 +19,9 @@ from .errors import (DeniedError, Error, ExistsError, ForkedError, GuestError, G
 from .events import Event
 from .execs import Exec, ExecConfig, Exit, Stdio
 from .images import Image, Progress
+from .pool import Pool
 from .process import DEVNULL, PIPE, STDOUT, CompletedProcess, Popen
 from .quick import run
-from .snapshots import RestoreConfig, remove_snapshot, snapshot_info
 from .stats import Stats
 from .vm import Vm
 from .vm_config import VmConfig
@@ -29,12 +29,12 @@ from .vm_config import VmConfig
 __version__ = "0.1.0"
 __all__ = [
     "load", "version", "run", "default_context", "Context", "Finding", "Image", "Progress", "VmConfig", "Vm", "Disk",
-    "Net", "Pmem", "Fs", "ContainerConfig", "Container", "Exec", "ExecConfig", "Exit", "Stdio", "Popen",
+    "Net", "Pmem", "Fs", "ContainerConfig", "Container", "Exec", "ExecConfig", "Exit", "Stdio", "Pool", "Popen",
     "CompletedProcess", "PIPE", "STDOUT", "DEVNULL", "Event", "Stats", "ContainerState", "DiskFormat", "EventType",
     "ExecState", "LogLevel", "Mount", "SignalTarget", "Start", "Stop", "Stream", "Upper", "VmState", "Error",
     "DeniedError", "ExistsError", "ForkedError", "GuestError", "GuestGoneError", "InvalidError", "LimitError",
     "NoMemoryError", "NotFoundError", "NotOwnerError", "ProtocolError", "StateError", "SystemCallError",
-    "TimedOutError", "UnsupportedError", "VmmError", "VmmGoneError", "RestoreConfig", "remove_snapshot", "snapshot_info",
+    "TimedOutError", "UnsupportedError", "VmmError", "VmmGoneError",
 ]
 
 

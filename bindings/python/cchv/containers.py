@@ -134,17 +134,17 @@ class Container(_ffi.Handle, Runner):
     def stats(self, timeout=None):
         return stats.take(_ffi.call_for_handle("cchv_container_get_stats", self.pointer, _ffi.to_ms(timeout)))
 
-    def copy_out(self, path, fd, timeout=None):
-        """Write the file or directory as a tar stream to fd."""
-        _ffi.call("cchv_container_copy_out", self.pointer, _ffi.to_bytes(path), fd, _ffi.to_ms(timeout))
+    def copy_out(self, path, fd, timeout=None, max_bytes=0):
+        """Write the file or directory as a tar stream to fd; of more than max_bytes (0: no limit) it is an error."""
+        _ffi.call("cchv_container_copy_out", self.pointer, _ffi.to_bytes(path), fd, max_bytes, _ffi.to_ms(timeout))
 
     def copy_in(self, directory, fd, timeout=None):
         """Unpack the tar stream that fd gives into the directory."""
         _ffi.call("cchv_container_copy_in", self.pointer, _ffi.to_bytes(directory), fd, _ffi.to_ms(timeout))
 
-    def copy_changes(self, fd, timeout=None):
-        """Write what the container has written over its images, as a layer, to fd."""
-        _ffi.call("cchv_container_copy_changes", self.pointer, fd, _ffi.to_ms(timeout))
+    def copy_changes(self, fd, timeout=None, max_bytes=0):
+        """Write what the container has written over its images, as a layer, to fd; more than max_bytes is an error."""
+        _ffi.call("cchv_container_copy_changes", self.pointer, fd, max_bytes, _ffi.to_ms(timeout))
 
     def delete(self, timeout=None):
         """Remove the container, which must not run."""

@@ -56,6 +56,10 @@ class Context(_ffi.Handle):
         """What is here, what is missing and what to do: a list of Finding."""
         return _findings(_ffi.call_for_handle("cchv_ctx_probe", self.pointer))
 
+    def versions(self):
+        """What a VM would be made of now: a dict; see cchv_ctx_get_versions_json() in cchv/ctx.h."""
+        return json.loads(_ffi.call_for_string("cchv_ctx_get_versions_json", self.pointer))
+
     def prune(self):
         """Remove what dead owners left: a list of Finding, one for each thing removed."""
         return _findings(_ffi.call_for_handle("cchv_ctx_prune", self.pointer))

@@ -51,11 +51,10 @@ class VmConfig(unittest.TestCase):
                 cchv.VmConfig(vcpus=boot, max_vcpus=most)
 
     def test_start(self):
-        for start in (cchv.Start.AUTO, cchv.Start.COLD, cchv.Start.TEMPLATE):
+        for start in cchv.Start:
             cchv.VmConfig(start=start).close()
-        for wrong in (cchv.Start.SNAPSHOT, 77):
-            with self.assertRaises(cchv.UnsupportedError):
-                cchv.VmConfig(start=wrong)
+        with self.assertRaises(cchv.UnsupportedError):
+            cchv.VmConfig(start=77)
 
     def test_paths_are_absolute(self):
         for name in ("kernel", "initramfs"):
