@@ -16,8 +16,9 @@
  * be done at once, and goes on when the VMM or the guest has answered. Of 71 dispatches that filled a pool of five on a
  * busy host half took less than 0.3 ms, and five, each of which laid out a run directory and started a VMM, 17 to 40 ms
  * (the first of a process 30 more, to load libcurl). Longer are, with cchv_vm_config_set_shared_memory(), the copy of a
- * clone's memory, 128 MiB; and when a VM has died, the end of its processes, which with QEMU takes up to 0.3 s. Without
- * dispatch nothing starts, and VMs that died are not noticed.
+ * clone's memory, 128 MiB; with cchv_ctx_set_template_building() the start of a builder; and when a VM has died, the
+ * end of its processes, which with QEMU takes up to 0.3 s. Without dispatch nothing starts, and VMs that died are not
+ * noticed.
  *
  * It is bounded. It holds no more VMs than its target, and starts none beyond a sum of bytes: of the private memory of
  * its VMs' processes, measured when each is ready, and what the last one needed for the next. How much the first will

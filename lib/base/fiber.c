@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -59,6 +60,8 @@ static void leave(struct fiber *f)
 
 static void enter(struct fiber *f)
 {
+	/* Which signals are blocked is the thread's business, not that of the one that was here before. */
+	pthread_sigmask(SIG_SETMASK, NULL, &f->inside.uc_sigmask);
 #ifdef FIBER_ASAN
 	__sanitizer_start_switch_fiber(&f->fake_outside, f->stack, f->stack_size);
 #endif

@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -203,6 +204,62 @@ TEST(from_one_thread_to_the_next)
 	CHECK_INT(fiber_is_inside(), 0);
 	fiber_free(f);
 	close_pipe(&w);
+}
+
+struct masks {
+	struct work work;
+	struct fiber *fiber;
+	int blocked_inside[2], blocked_after;
+};
+
+static int is_blocked(void)
+{
+	sigset_t now;
+
+	CHECK_INT(pthread_sigmask(SIG_SETMASK, NULL, &now), 0);
+	return sigismember(&now, SIGUSR1);
+}
+
+static void look_at_mask(void *user_data)
+{
+	struct masks *m = user_data;
+
+	m->blocked_inside[0] = is_blocked();
+	CHECK_INT(fiber_wait(m->work.pipe[0], CLOCK_NEVER), 1);
+	m->blocked_inside[1] = is_blocked();
+}
+
+static void *run_blocked(void *user_data)
+{
+	struct masks *m = user_data;
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	CHECK_INT(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
+	CHECK_INT(fiber_run(m->fiber), 1);
+	m->blocked_after = is_blocked();
+	return NULL;
+}
+
+/* A thread that blocks a signal must not get it because a fiber came from one that does not. */
+TEST(signals_stay_blocked)
+{
+	struct masks m = { 0 };
+	pthread_t thread;
+
+	open_pipe(&m.work);
+	CHECK_INT(fiber_new(look_at_mask, &m, &m.fiber, NULL), CCHV_OK);
+	CHECK_INT(fiber_run(m.fiber), 0);
+	CHECK_INT(write(m.work.pipe[1], "x", 1), 1);
+	CHECK_INT(pthread_create(&thread, NULL, run_blocked, &m), 0);
+	CHECK_INT(pthread_join(thread, NULL), 0);
+	CHECK_INT(m.blocked_inside[0], 0);
+	CHECK_INT(m.blocked_inside[1], 1);
+	CHECK_INT(m.blocked_after, 1);
+	CHECK_INT(is_blocked(), 0);
+	fiber_free(m.fiber);
+	close_pipe(&m.work);
 }
 
 static void note_stack(void *user_data)
