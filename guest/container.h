@@ -37,6 +37,7 @@ int container_pause(struct agent *agent, const struct json *params, struct reply
 int container_resume(struct agent *agent, const struct json *params, struct reply *reply);
 int container_update(struct agent *agent, const struct json *params, struct reply *reply);
 int container_stats(struct agent *agent, const struct json *params, struct reply *reply);
+int container_rename(struct agent *agent, const struct json *params, struct reply *reply);
 int container_delete(struct agent *agent, const struct json *params, struct reply *reply);
 int net_configure(struct agent *agent, const struct json *params, struct reply *reply);
 int copy_put(struct agent *agent, const struct json *params, struct reply *reply);

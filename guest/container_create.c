@@ -271,6 +271,11 @@ int container_create(struct agent *agent, const struct json *params, struct repl
 		return fail(&reply->kind, &reply->err, "method", EINVAL, "'container' is empty");
 	if (container_find(agent, id))
 		return fail(&reply->kind, &reply->err, "container", EEXIST, "container '%s' exists", id);
+	/* One that was called so, and was renamed, has a cgroup of that name still. */
+	for (const struct container *other = agent->containers->list; other; other = other->next)
+		if (other->cgroup && strcmp(strrchr(cgroup_path(other->cgroup), '/') + 1, id) == 0)
+			return fail(&reply->kind, &reply->err, "container", EEXIST,
+			            "container '%s' had that id before it was renamed", other->id);
 	if (power_is_off(agent))
 		return fail(&reply->kind, &reply->err, "other", ENOTCONN, "the VM is being shut down");
 	r = spec_parse(params, !agent->is_init, &spec, &reply->kind, &reply->err);

@@ -46,6 +46,13 @@ const char *copy_find(const struct agent *agent, const char *container, const ch
 	return c ? c->path : NULL;
 }
 
+void copy_each_name(const char *container, name_fn fn, void *user_data)
+{
+	for (struct copy *c = copies; c; c = c->next)
+		if (strcmp(c->container, container) == 0)
+			fn(&c->container, user_data);
+}
+
 static void copy_free(struct copy *c)
 {
 	free(c->container);

@@ -170,6 +170,24 @@ pid_t exec_pid(const struct agent *agent, const char *container, const char *exe
 	return e && !e->reaped && e->pid > 0 ? e->pid : 0;
 }
 
+void exec_each_name(struct agent *agent, const char *container, name_fn fn, void *user_data)
+{
+	for (struct exec *e = agent->execs->list; e; e = e->next)
+		if (strcmp(e->container, container) == 0)
+			fn(&e->container, user_data);
+	for (struct exec_waiter *w = agent->execs->waiters; w; w = w->next)
+		if (w->container && strcmp(w->container, container) == 0)
+			fn(&w->container, user_data);
+}
+
+int exec_any_starting(const struct agent *agent, const char *container)
+{
+	for (const struct exec *e = agent->execs->list; e; e = e->next)
+		if (strcmp(e->container, container) == 0 && (e->phase == EXEC_BINDING || e->phase == EXEC_STARTING))
+			return 1;
+	return 0;
+}
+
 int exec_forget_all(struct agent *agent, const char *container)
 {
 	struct exec *e, *next;

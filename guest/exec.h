@@ -28,6 +28,11 @@ int exec_wait_idle(struct agent *agent, const char *container, uint64_t deadline
 /* SIGKILL or another one to every process group of running execs; container NULL: of all. */
 void exec_signal_all(struct agent *agent, const char *container, int signal_number);
 
+/* As container_each_name() wants it. */
+void exec_each_name(struct agent *agent, const char *container, name_fn fn, void *user_data);
+/* Whether one of its processes is between request and reply. */
+int exec_any_starting(const struct agent *agent, const char *container);
+
 /* One to the first process of every running exec. */
 void exec_signal_leaders(struct agent *agent, int signal_number);
 
@@ -42,6 +47,8 @@ int exec_signal(struct agent *agent, const struct json *params, struct reply *re
 int exec_resize(struct agent *agent, const struct json *params, struct reply *reply);
 int exec_close_stdin(struct agent *agent, const struct json *params, struct reply *reply);
 int exec_state(struct agent *agent, const struct json *params, struct reply *reply);
+int exec_connect(struct agent *agent, const struct json *params, struct reply *reply);
+int exec_hold(struct agent *agent, const struct json *params, struct reply *reply);
 int exec_delete(struct agent *agent, const struct json *params, struct reply *reply);
 
 #endif

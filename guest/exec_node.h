@@ -23,6 +23,7 @@ struct exec_stream_end {
 	int counted;
 	char token[PROTOCOL_TOKEN_LENGTH + 1];
 	int sock;      /* -1 until bound, and when the pump has it */
+	int connecting; /* a connection in place of the first one may come */
 	int ours;      /* our end of the pipe or terminal, until the pump has it */
 };
 
@@ -80,6 +81,12 @@ void exec_abandon(struct exec *e, int r, const char *kind, cchv_error *err);
 /* The process has been reaped, or a stream has ended: publish the exit if there is nothing to wait for. */
 void exec_settle(struct exec *e);
 int exec_is_active(const struct exec *e);
+/* In exec_connect.c: the connection that exec.connect has asked for is there. */
+void exec_take_connection(struct exec *e, enum stream_name name, int fd);
+/* "token" and "end" of a stream that a request names; value NULL: it does not. */
+int exec_parse_stream(struct exec *e, enum stream_name name, const struct json *value, struct reply *reply);
+/* The exec that params name. */
+int exec_get(struct agent *agent, const struct json *params, struct reply *reply, struct exec **ret_exec);
 /* Call the waiters of exec_wait_idle() whose time has come. */
 void exec_wake_idle(struct agent *agent);
 

@@ -12,7 +12,7 @@
 #include <sys/ioctl.h>
 #include <termios.h>
 
-static int find(struct agent *agent, const struct json *params, struct reply *reply, struct exec **ret_exec)
+int exec_get(struct agent *agent, const struct json *params, struct reply *reply, struct exec **ret_exec)
 {
 	const char *container, *id;
 	int r = request_get_container(params, &container, reply);
@@ -59,7 +59,7 @@ int exec_signal(struct agent *agent, const struct json *params, struct reply *re
 	const char *scope = "group";
 	uint64_t number;
 	struct exec *e;
-	int r = find(agent, params, reply, &e);
+	int r = exec_get(agent, params, reply, &e);
 
 	if (r == 0)
 		r = get_number(params, "signal", (uint64_t)SIGRTMAX, &number, reply);
@@ -75,7 +75,7 @@ int exec_resize(struct agent *agent, const struct json *params, struct reply *re
 	struct winsize size = { 0 };
 	uint64_t rows, cols;
 	struct exec *e;
-	int r = find(agent, params, reply, &e);
+	int r = exec_get(agent, params, reply, &e);
 
 	if (r == 0)
 		r = get_number(params, "rows", UINT16_MAX, &rows, reply);
@@ -103,7 +103,7 @@ int exec_close_stdin(struct agent *agent, const struct json *params, struct repl
 {
 	uint64_t bytes;
 	struct exec *e;
-	int r = find(agent, params, reply, &e);
+	int r = exec_get(agent, params, reply, &e);
 
 	if (r == 0)
 		r = get_number(params, "bytes", PUMP_NO_LIMIT - 1, &bytes, reply);
@@ -130,7 +130,7 @@ static struct json *describe(const struct exec *e)
 int exec_state(struct agent *agent, const struct json *params, struct reply *reply)
 {
 	struct exec *e;
-	int r = find(agent, params, reply, &e);
+	int r = exec_get(agent, params, reply, &e);
 
 	if (r < 0)
 		return r;
@@ -141,7 +141,7 @@ int exec_state(struct agent *agent, const struct json *params, struct reply *rep
 int exec_delete(struct agent *agent, const struct json *params, struct reply *reply)
 {
 	struct exec *e;
-	int r = find(agent, params, reply, &e);
+	int r = exec_get(agent, params, reply, &e);
 
 	if (r < 0)
 		return r;

@@ -47,6 +47,10 @@ enum exec_stream exec_offer_stream(struct agent *agent, const char *container, c
 	if (!e)
 		return EXEC_STREAM_UNKNOWN;
 	end = &e->streams[name];
+	if (e->phase == EXEC_RUNNING && end->connecting && stream_token_equals(end->token, token)) {
+		exec_take_connection(e, name, fd);
+		return EXEC_STREAM_TAKEN;
+	}
 	if (e->phase != EXEC_BINDING || !end->wanted || end->sock >= 0 || !stream_token_equals(end->token, token))
 		return EXEC_STREAM_REFUSED;
 	end->sock = fd;
@@ -332,7 +336,7 @@ void exec_launch(struct exec *e)
 		started(e);
 }
 
-static int parse_stream(struct exec *e, enum stream_name name, const struct json *value, struct reply *reply)
+int exec_parse_stream(struct exec *e, enum stream_name name, const struct json *value, struct reply *reply)
 {
 	struct exec_stream_end *end = &e->streams[name];
 	const char *token = NULL, *how = "eof";
@@ -355,7 +359,7 @@ static int parse_streams(struct exec *e, const struct json *streams, struct repl
 {
 	for (int i = 0; i < STREAM_COUNT; i++) {
 		enum stream_name name = (enum stream_name)i;
-		int r = parse_stream(e, name, json_get(streams, stream_name_text(name)), reply);
+		int r = exec_parse_stream(e, name, json_get(streams, stream_name_text(name)), reply);
 
 		if (r < 0)
 			return r;

@@ -6,7 +6,24 @@
 #include "base/fd.h"
 #include "base/mem.h"
 
+#include <errno.h>
 #include <poll.h>
+#include <sys/socket.h>
+
+static void let_go(struct pumps *pumps, int for_good)
+{
+	pumps->held_until = 0;
+	loop_timer_set(pumps->timer, CLOCK_NEVER);
+	for (struct pump *p = pumps->list; p; p = p->next) {
+		p->held = 0;
+		p->let_go(p, for_good);
+	}
+}
+
+static void on_hold_over(void *user_data)
+{
+	let_go(user_data, 0);
+}
 
 int pumps_new(struct loop *loop, struct pumps **ret_pumps, cchv_error **err)
 {
@@ -15,6 +32,10 @@ int pumps_new(struct loop *loop, struct pumps **ret_pumps, cchv_error **err)
 	if (!pumps)
 		return err_nomem(err);
 	pumps->loop = loop;
+	if (loop_timer_new(loop, on_hold_over, pumps, &pumps->timer, NULL) < 0) {
+		free(pumps);
+		return err_nomem(err);
+	}
 	*ret_pumps = pumps;
 	return CCHV_OK;
 }
@@ -29,7 +50,24 @@ void pumps_free(struct pumps *pumps)
 		pumps->list = p->next;
 		p->free(p);
 	}
+	loop_timer_free(pumps->timer);
 	free(pumps);
+}
+
+void pumps_hold(struct pumps *pumps, uint64_t deadline)
+{
+	for (struct pump *p = pumps->list; p; p = p->next)
+		p->held = 1;
+	if (deadline <= pumps->held_until)
+		return;
+	pumps->held_until = deadline;
+	loop_timer_set(pumps->timer, deadline);
+}
+
+void pumps_release(struct pumps *pumps)
+{
+	if (pumps->held_until)
+		let_go(pumps, 1);
 }
 
 void pumps_sweep(struct pumps *pumps)
@@ -103,4 +141,12 @@ int pump_is_ready(int fd, short events)
 	struct pollfd p = { .fd = fd, .events = events };
 
 	return poll(&p, 1, 0) > 0 ? p.revents : 0;
+}
+
+/* A send of nothing asks vsock; Unix sockets hang up. */
+int pump_peer_is_gone(int fd)
+{
+	if (pump_is_ready(fd, 0) & (POLLHUP | POLLERR))
+		return 1;
+	return send(fd, "", 0, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno != EAGAIN && errno != EINTR;
 }

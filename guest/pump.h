@@ -23,6 +23,14 @@ int pumps_new(struct loop *loop, struct pumps **ret_pumps, cchv_error **err);
 void pumps_free(struct pumps *pumps);
 /* Between two rounds of the loop. */
 void pumps_sweep(struct pumps *pumps);
+/*
+ * Of the pumps that are there now: until the deadline an output that has lost its connection waits for another one, its
+ * process with it; then it is discarded as ever. An input whose connection goes away entirely is lost meanwhile,
+ * whatever it meant otherwise. An earlier deadline than that of before does not count.
+ */
+void pumps_hold(struct pumps *pumps, uint64_t deadline);
+/* It was not needed: connections that have gone away meanwhile had their end, as ever. */
+void pumps_release(struct pumps *pumps);
 size_t pumps_count(const struct pumps *pumps);
 
 /*
@@ -37,6 +45,10 @@ int pump_out_new(struct pumps *pumps, int source, int is_terminal, int sock, pum
 int pump_out_is_drained(const struct pump_out *pump);
 uint64_t pump_out_sent(const struct pump_out *pump);
 uint64_t pump_out_lost(const struct pump_out *pump);  /* read after the connection was lost, and discarded */
+/* 1: the connection that it had, if any, is given up, and another one may come; 0: it is over. */
+int pump_out_disconnect(struct pump_out *pump);
+/* Go on there. Takes sock; one that is over closes it. */
+void pump_out_connect(struct pump_out *pump, int sock);
 /* No call of drained afterwards; the pump goes on by itself. NULL is fine. */
 void pump_out_release(struct pump_out *pump);
 
@@ -54,6 +66,9 @@ void pump_in_limit(struct pump_in *pump, uint64_t bytes);
 /* The process has ended: close both sides. */
 void pump_in_stop(struct pump_in *pump);
 uint64_t pump_in_moved(const struct pump_in *pump);
+/* Another connection in place of the one that it had; bytes are counted anew. As for output. */
+int pump_in_disconnect(struct pump_in *pump);
+void pump_in_connect(struct pump_in *pump, int sock, int counted);
 void pump_in_release(struct pump_in *pump);
 
 #endif

@@ -25,6 +25,7 @@ struct pump_in {
 	struct pump pump;
 	enum in_state state;
 	int counted;
+	int ended_in_hold;      /* LOST, and an end of file but for the hold */
 	uint64_t moved, limit;
 };
 
@@ -77,6 +78,11 @@ static void lose(struct pump_in *p)
 
 static void connection_ended(struct pump_in *p)
 {
+	if (!p->counted && p->pump.held && pump_peer_is_gone(p->pump.from.fd)) {
+		p->ended_in_hold = 1;
+		lose(p);
+		return;
+	}
 	if (!p->counted) {
 		finish(p);
 		return;
@@ -188,6 +194,15 @@ static void on_grace(void *user_data)
 	lose(user_data);
 }
 
+static void in_let_go(struct pump *pump, int for_good)
+{
+	struct pump_in *p = container_of(pump, struct pump_in, pump);
+
+	if (for_good && p->state == IN_LOST && p->ended_in_hold)
+		finish(p);
+	p->ended_in_hold = 0;
+}
+
 static int set_up(struct pump_in *p, int is_terminal, cchv_error **err)
 {
 	int r = loop_timer_new(p->pump.from.loop, on_grace, p, &p->pump.timer, err);
@@ -221,6 +236,7 @@ int pump_in_new(struct pumps *pumps, int sock, int target, int is_terminal, int 
 	p->limit = PUMP_NO_LIMIT;
 	p->pump.fn = lost;
 	p->pump.user_data = user_data;
+	p->pump.let_go = in_let_go;
 	r = set_up(p, is_terminal, err);
 	if (r < 0) {
 		in_free(&p->pump);
@@ -258,6 +274,34 @@ void pump_in_stop(struct pump_in *pump)
 {
 	if (pump && pump->state != IN_OVER)
 		over(pump);
+}
+
+int pump_in_disconnect(struct pump_in *pump)
+{
+	if (pump->state == IN_OVER)
+		return 0;
+	pump_end_close(&pump->pump.from);
+	loop_timer_set(pump->pump.timer, CLOCK_NEVER);
+	pump->state = IN_LOST;
+	if (watch_idle_target(pump) < 0)
+		over(pump);
+	return pump->state == IN_LOST;
+}
+
+void pump_in_connect(struct pump_in *pump, int sock, int counted)
+{
+	if (!pump_in_disconnect(pump)) {
+		close(sock);
+		return;
+	}
+	pump->pump.from.fd = sock;
+	pump->counted = counted;
+	pump->moved = 0;
+	pump->limit = PUMP_NO_LIMIT;
+	pump->ended_in_hold = pump->pump.held = 0;
+	pump->state = IN_FLOWING;
+	if (pump_end_watch(&pump->pump.from, EPOLLIN) < 0)
+		lose(pump);
 }
 
 uint64_t pump_in_moved(const struct pump_in *pump)

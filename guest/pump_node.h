@@ -15,6 +15,8 @@
 struct pumps {
 	struct loop *loop;
 	struct pump *list;
+	struct loop_timer *timer;
+	uint64_t held_until;   /* 0: nothing is held */
 };
 
 /* One descriptor and what is watched of it; a descriptor that nobody waits for is not in the loop at all, since a
@@ -40,7 +42,9 @@ struct pump {
 	struct pumps *pumps;
 	int released;
 	int over;
+	int held;               /* it was there when the hold began, and has no other connection since */
 	void (*free)(struct pump *pump);
+	void (*let_go)(struct pump *pump, int for_good); /* the hold is over: its time, or released */
 	struct pump_end from, to;
 	struct pump_buffer *buffer; /* NULL: splice */
 	struct loop_timer *timer;
@@ -56,5 +60,7 @@ void pump_link(struct pumps *pumps, struct pump *pump, void (*free_fn)(struct pu
 int pump_end_watch(struct pump_end *end, uint32_t events);
 void pump_end_close(struct pump_end *end);
 int pump_is_ready(int fd, short events);
+/* Whether the peer has closed entirely, not only for writing; a reset is the same to vsock. */
+int pump_peer_is_gone(int fd);
 
 #endif

@@ -3,8 +3,8 @@
  * Output pumps: see pump.h. Enters: what a process writes. Leaves: the same bytes on a connection, counted; or, once
  * the connection is lost, nothing, counted too.
  *
- * FLOWING moves. LOST reads on and discards. CLOSING has half-closed and waits for the peer, since a VMM gives a full
- * close only a moment to flush what is under way.
+ * FLOWING moves. LOST reads on and discards, or waits while there is a hold. CLOSING has half-closed and waits for the
+ * peer, since a VMM gives a full close only a moment to flush what is under way.
  */
 #include "guest/pump_node.h"
 
@@ -55,23 +55,15 @@ static void lose(struct pump_out *p)
 {
 	pump_end_close(&p->pump.to);
 	p->state = OUT_LOST;
-	if (p->pump.buffer) {
+	if (p->pump.buffer && !p->pump.held) {
 		p->lost += p->pump.buffer->len;
 		p->pump.buffer->len = 0;
 	}
 }
 
-/* Whether the peer has closed entirely, not only for writing. A send of nothing asks vsock; Unix sockets hang up. */
-static int peer_is_gone(struct pump_out *p)
-{
-	if (pump_is_ready(p->pump.to.fd, 0) & (POLLHUP | POLLERR))
-		return 1;
-	return send(p->pump.to.fd, "", 0, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno != EAGAIN && errno != EINTR;
-}
-
 static void source_ended(struct pump_out *p)
 {
-	if (p->state == OUT_LOST || peer_is_gone(p)) {
+	if (p->state == OUT_LOST || pump_peer_is_gone(p->pump.to.fd)) {
 		over(p);
 		say_drained(p);
 		return;
@@ -125,6 +117,15 @@ static void discard(struct pump_out *p)
 {
 	static uint8_t nowhere[65536];
 	size_t moved = 0;
+
+	if (p->pump.held) {
+		pump_end_watch(&p->pump.from, PUMP_NOTHING);
+		return;
+	}
+	if (p->pump.buffer) {
+		p->lost += p->pump.buffer->len;
+		p->pump.buffer->len = 0;
+	}
 
 	while (moved < PUMP_BATCH) {
 		ssize_t n = read_source(p, nowhere, sizeof(nowhere));
@@ -208,11 +209,40 @@ static void on_socket(uint32_t events, void *user_data)
 	}
 	if (p->state != OUT_FLOWING)
 		return;
-	if ((events & (EPOLLHUP | EPOLLERR)) || ((events & EPOLLRDHUP) && peer_is_gone(p)))
+	if ((events & (EPOLLHUP | EPOLLERR)) || ((events & EPOLLRDHUP) && pump_peer_is_gone(p->pump.to.fd)))
 		lose(p);
 	else if (events & EPOLLRDHUP)
 		p->peer_half_closed = 1;
 	move(p);
+}
+
+static void out_let_go(struct pump *pump, int for_good)
+{
+	struct pump_out *p = container_of(pump, struct pump_out, pump);
+
+	if (p->state == OUT_LOST)
+		discard(p);
+}
+
+int pump_out_disconnect(struct pump_out *pump)
+{
+	if (pump->state == OUT_FLOWING) {
+		lose(pump);
+		discard(pump);
+	}
+	return pump->state == OUT_LOST;
+}
+
+void pump_out_connect(struct pump_out *pump, int sock)
+{
+	if (!pump_out_disconnect(pump)) {
+		close(sock);
+		return;
+	}
+	pump->pump.to.fd = sock;
+	pump->peer_half_closed = pump->pump.held = 0;
+	pump->state = OUT_FLOWING;
+	move(pump);
 }
 
 static void on_linger(void *user_data)
@@ -253,6 +283,7 @@ int pump_out_new(struct pumps *pumps, int source, int is_terminal, int sock, pum
 	p->pump.to = (struct pump_end){ .loop = pumps->loop, .fd = sock, .fn = on_socket, .user_data = p };
 	p->pump.fn = drained;
 	p->pump.user_data = user_data;
+	p->pump.let_go = out_let_go;
 	r = set_up(p, is_terminal, err);
 	if (r < 0) {
 		out_free(&p->pump);

@@ -22,6 +22,9 @@ struct reply {
 	struct ticket *ticket;
 };
 
+/* A place where the id of a container stands. */
+typedef void (*name_fn)(char **name, void *user_data);
+
 typedef int (*request_fn)(struct agent *agent, const struct json *params, struct reply *reply);
 
 /* NULL when out of memory. params do not outlive the handler: copy what is needed. */

@@ -115,6 +115,14 @@ int shared_tmpfs_hold(const char *container, const struct spec *spec, cchv_error
 	return CCHV_OK;
 }
 
+void shared_tmpfs_each_name(const char *container, name_fn fn, void *user_data)
+{
+	for (struct shared *s = all; s; s = s->next)
+		for (size_t i = 0; i < s->holders.count; i++)
+			if (strcmp(s->holders.items[i], container) == 0)
+				fn(&s->holders.items[i], user_data);
+}
+
 /* Of this container. What is left is what others hold. */
 static void drop(struct shared *s, const char *container)
 {

@@ -3,13 +3,15 @@
 #ifndef GUEST_SHARED_TMPFS_H
 #define GUEST_SHARED_TMPFS_H
 
-#include "guest/agent.h"
+#include "guest/request.h"
 #include "guest/spec.h"
 
 /* Make what the container asks for and nobody has made; the options are those of whoever comes first. */
 int shared_tmpfs_hold(const char *container, const struct spec *spec, cchv_error **err);
 /* Where it is mounted; NULL when nobody holds it. Lent. */
 const char *shared_tmpfs_find(const char *name);
+/* As container_each_name() wants it. */
+void shared_tmpfs_each_name(const char *container, name_fn fn, void *user_data);
 /* The container is gone; NULL: all are. */
 void shared_tmpfs_forget(struct agent *agent, const char *container);
 

@@ -336,5 +336,132 @@ def case_unbound_streams_are_bounded(agent):
         equal(read_all(s), b"")  # 20 s later all are
 
 
+def connect(h, e, **streams):
+    """Other connections for e: the agent's answer, and the sockets of the streams that it names."""
+    wanted = {name: dict(token=random_token(), end=end) for name, end in streams.items()}
+    answer = h.call("exec.connect", container="", exec=e.name, streams=wanted)["streams"]
+    return answer, {name: h.open_stream(e.name, name, wanted[name]["token"]) for name in answer}
+
+
+def case_other_connections(agent):
+    first, h = agent.host(), agent.host()
+    with first.exec("x", ["sh", "-c", 'while read line; do echo "got $line"; echo "err $line" >&2; done; exit 7'],
+                    stdin="count") as e:
+        e.stdin.sendall(b"one\n")
+        equal((e.stdout.recv(100), e.stderr.recv(100)), (b"got one\n", b"err one\n"))
+        answer, s = connect(h, e, stdin="count", stdout="eof", stderr="eof")
+        equal(answer, dict(stdin=dict(bytes=0), stdout=dict(bytes=8), stderr=dict(bytes=8)))
+        # Whoever had them before has them no more.
+        equal((read_all(e.stdout), read_all(e.stderr)), (b"", b""))
+        s["stdin"].sendall(b"two\n")
+        equal((s["stdout"].recv(100), s["stderr"].recv(100)), (b"got two\n", b"err two\n"))
+        # Once more, and only one of them; input is counted from the new beginning.
+        answer, again = connect(h, e, stdout="eof")
+        equal(answer, dict(stdout=dict(bytes=16)))
+        s["stdin"].sendall(b"three\n")
+        equal((again["stdout"].recv(100), s["stderr"].recv(100)), (b"got three\n", b"err three\n"))
+        e.call("close_stdin", bytes=len("two\nthree\n"))
+        event = e.exited()
+        equal((code(event), event["bytes"]), (7, dict(stdout=26, stderr=26)))
+        equal((read_all(again["stdout"]), read_all(s["stderr"])), (b"", b""))
+        cases.refused("ESRCH", "exec", h.call, "exec.connect", container="", exec="x", streams={})
+        for one in (*s.values(), *again.values()):
+            one.close()
+
+
+def case_a_connection_for_a_terminal(agent):
+    h = agent.host()
+    with h.exec("x", ["sh", "-c", "stty -echo; echo ready; read line; echo got $line; sleep 1000"], stdin="count",
+                streams=("stdout",), terminal=True) as e:
+        equal(e.stdout.recv(100), b"ready\r\n")
+        answer, s = connect(h, e, stdin="count", stdout="eof")
+        equal(sorted(answer), ["stdin", "stdout"])
+        s["stdin"].sendall(b"it\n")
+        equal(s["stdout"].recv(100), b"got it\r\n")
+        e.signal(9)
+        equal(read_all(s["stdout"]), b"")
+        for one in s.values():
+            one.close()
+
+
+def case_connections_that_are_refused(agent):
+    h = agent.host()
+    with h.exec("x", ["sh", "-c", "exec >&-; sleep 1000"], streams=("stdout",)) as e:
+        cases.refused("EINVAL", "stream", connect, h, e, stdin="eof")
+        cases.refused("EINVAL", "stream", connect, h, e, stderr="eof")
+        cases.refused("ENOENT", "exec", h.call, "exec.connect", container="", exec="y", streams={})
+        cases.refused("EINVAL", "stream", h.call, "exec.connect", container="", exec="x", streams=dict(stdout=dict(token="x")))
+        equal(read_all(e.stdout), b"")
+        # It has ended: there is nothing to connect.
+        equal(connect(h, e, stdout="eof"), ({}, {}))
+        # Nobody asked for these.
+        equal(read_all(h.open_stream("x", "stdout", random_token())), b"")
+        e.signal(9)
+
+
+# More than any pipe holds: it would be through in no time if it were discarded.
+MUCH = ["sh", "-c", "read go; seq 1 400000; echo end"]
+
+
+def case_a_hold_keeps_what_has_no_reader(agent):
+    h = agent.host()
+    with h.exec("x", MUCH, stdin="eof", streams=("stdout",)) as e:
+        h.call("vm.hold", timeout_ms=60000)
+        # An earlier end does not count.
+        h.call("vm.hold", timeout_ms=1)
+        e.stdout.close()
+        e.stdin.sendall(b"go\n")
+        _, s = connect(h, e, stdout="eof")
+        lines = read_all(s["stdout"]).splitlines()
+        s["stdout"].close()
+        equal((len(lines), lines[0], lines[-1]), (400001, b"1", b"end"))
+        equal(e.exited()["lost"], {})
+    # Who comes later is not held.
+    with h.exec("x", MUCH, stdin="eof", streams=("stdout",)) as e:
+        e.stdout.close()
+        e.stdin.sendall(b"go\n")
+        equal(code(e.exited()), 0)
+    for wrong in (-1, 60001, "x", None):
+        cases.refused("EINVAL", "method", h.call, "vm.hold", timeout_ms=wrong)
+
+
+def case_a_hold_and_inputs(agent):
+    """Who goes away entirely is lost while there is a hold, and has ended when it is released; a half-close is an end."""
+    h = agent.host()
+    program = ["sh", "-c", "cat; echo end"]
+    with h.exec("x", program, stdin="eof", streams=("stdout",)) as e:
+        h.call("vm.hold", timeout_ms=60000)
+        e.stdin.shutdown(1)
+        equal(read_all(e.stdout), b"end\n")
+    for how in ("connect", "release"):
+        with h.exec("y", program, stdin="eof", streams=("stdout",)) as e:
+            h.call("vm.hold", timeout_ms=60000)
+            e.stdin.sendall(b"one ")
+            equal(e.stdout.recv(4), b"one ")
+            e.stdin.close()
+            h.event("stdin_lost", exec="y")
+            if how == "connect":
+                _, s = connect(h, e, stdin="eof")
+                s["stdin"].sendall(b"two ")
+                equal(e.stdout.recv(4), b"two ")
+                # The hold was for the one before.
+                s["stdin"].close()
+            else:
+                h.call("vm.hold", timeout_ms=0)
+            equal(read_all(e.stdout), b"end\n")
+
+
+def case_a_hold_ends(agent):
+    h = agent.host()
+    with h.exec("x", MUCH, stdin="eof", streams=("stdout",)) as e:
+        start = time.monotonic()
+        h.call("vm.hold", timeout_ms=200)
+        e.stdout.close()
+        e.stdin.sendall(b"go\n")
+        event = e.exited()
+        assert time.monotonic() - start >= 0.2
+        equal((code(event), event["bytes"]["stdout"] + event["lost"]["stdout"]), (0, 2688899))
+
+
 if __name__ == "__main__":
     cases.main(cases.collect(globals()))

@@ -322,4 +322,31 @@ def case_a_failed_create_leaves_nothing(place):
         pass
 
 
+def case_rename(place):
+    with place.container(args=["sh", "-c", "trap 'exit 9' TERM; while :; do sleep 0.05; done"]) as c:
+        old, new = c.name, c.name + "-anew"
+        place.agent.call("copy.put", container=old, destination="/x", entries=[
+            {"path": "", "type": "file", "mode": 0o644, "uid": 0, "gid": 0, "data": "x"}])
+        refused("EINVAL", "method", c.call, "rename", name="../x")
+        refused("EINVAL", "method", c.call, "rename", name="")
+        refused("ENOENT", "container", place.agent.call, "container.rename", container="nobody", name="x")
+        with place.container() as other:
+            refused("EEXIST", "container", c.call, "rename", name=other.name)
+        c.call("rename", name=old)
+        c.call("rename", name=new)
+        listed = place.agent.call("container.list")["containers"]
+        equal((new in listed, old in listed), (True, False))
+        refused("ENOENT", "container", c.call, "state")
+        # The old name stays with its cgroup, where the guest has one.
+        if place.agent.call("container.stats", container=new):
+            refused("EEXIST", "container", place.container, name=old)
+        c.name = new
+        equal(c.call("state")["execs"], [""])
+        equal(c.text("cat", "/proc/1/comm"), "sh\n")
+        place.agent.call("exec.signal", container=new, exec="", signal=15, scope="leader")
+        event = place.agent.event(event="exited", container=new, exec="")
+        equal(os.waitstatus_to_exitcode(event["status"]), 9)
+    refused("ENOENT", "container", c.call, "state")
+
+
 CASES = [value for name, value in list(globals().items()) if name.startswith("case_")]
