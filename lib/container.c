@@ -103,6 +103,7 @@ void container_unref(struct container *container)
 	cchv_container_config_free(container->config);
 	container_forget_devices(container);
 	free(container->dir);
+	free(container->restored_from);
 	free(container->scratch);
 	free(container->id);
 	free(container);

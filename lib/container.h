@@ -36,6 +36,7 @@ struct container {
 	int in_guest;                  /* the agent has it */
 	int deleted;
 	uint64_t create_time;
+	char *restored_from;           /* its id in the snapshot, or NULL */
 	struct exec *execs;            /* in the order of their start; init, where known, is one of them */
 	struct exec *init;
 	struct json *process;          /* what execs inherit: "process" of the specification */
@@ -76,6 +77,11 @@ int container_handle_new(struct container *container, cchv_container **ret_handl
 void container_set_state(struct container *container, int state);
 /* The VM has ended. */
 void container_on_gone(struct container *container, const char *text);
+/* In container_create.c: take its directory, for its life, with this specification; give it back. */
+int container_claim(struct container *container, const struct json *spec, cchv_error **err);
+void container_unclaim(struct container *container);
+/* In container_ops.c: enum cchv_container_state of the agent's word; 0: it makes no sense. */
+int container_state_of(const struct json *state);
 /* <state_dir>/containers/<id>; NULL: no memory. */
 char *container_dir(const cchv_vm *vm, const char *id);
 /* Lock the VM and look whether the container is there. */

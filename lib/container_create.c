@@ -65,14 +65,21 @@ static int claim_dir(struct container *container, cchv_error **err)
 	return remove_leftovers(container->dir, err);
 }
 
-static int write_spec(const struct container *container, cchv_error **err)
+static int write_spec(const struct container *container, const struct json *spec, cchv_error **err)
 {
 	cleanup_buf struct buf text = BUF_INIT(MAX_SPEC);
 	cleanup_free char *path = mem_printf("%s/config.json", container->dir);
 
-	if (!path || json_print(container->config->spec, 1, &text) < 0)
+	if (!path || json_print(spec, 1, &text) < 0)
 		return err_nomem(err);
 	return path_write_atomic(path, text.data, text.len, 0600, err);
+}
+
+int container_claim(struct container *container, const struct json *spec, cchv_error **err)
+{
+	int r = claim_dir(container, err);
+
+	return r < 0 ? r : write_spec(container, spec, err);
 }
 
 /* A file that is there already belongs to a container that ran before, and goes on. */
@@ -118,6 +125,11 @@ static void remove_files(struct container *container, int scratch_too)
 	if (lock)
 		unlink(lock);
 	rmdir(container->dir);
+}
+
+void container_unclaim(struct container *container)
+{
+	remove_files(container, 0);
 }
 
 /* A volume whose source is the mount's own. */
@@ -167,10 +179,8 @@ static int prepare(cchv_vm *vm, const cchv_container_config *config, struct cont
 static int make(struct container *container, uint64_t deadline, cchv_error **err)
 {
 	cchv_vm *vm = container->vm;
-	int r = claim_dir(container, err);
+	int r = container_claim(container, container->config->spec, err);
 
-	if (r == CCHV_OK)
-		r = write_spec(container, err);
 	if (r == CCHV_OK)
 		r = make_scratch(container, deadline, err);
 	if (r == CCHV_OK)

@@ -259,7 +259,7 @@ CCHV_API int cchv_vm_list_containers(cchv_vm *vm, int timeout_ms, cchv_list **re
 	return r;
 }
 
-static int state_of(const struct json *state)
+int container_state_of(const struct json *state)
 {
 	static const struct {
 		const char *word;
@@ -353,7 +353,7 @@ int container_open(cchv_vm *vm, const char *id, uint64_t deadline, struct contai
 	}
 	if (r < 0)
 		return r;
-	state = state_of(result);
+	state = container_state_of(result);
 	if (!state)
 		return err_set(err, CCHV_ERR_PROTOCOL, 0, "container.state: the agent's reply is malformed");
 	if (!container) {

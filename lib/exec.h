@@ -36,6 +36,7 @@ struct exec_stream {
 	struct pump_in *in;
 	struct attached *attached;
 	uint64_t expected;             /* bytes that the agent had sent when the process ended */
+	uint64_t before;               /* of these, those that it had sent before this connection */
 	uint64_t moved, lost;          /* of a pump that is gone */
 	int lost_errno;
 };
@@ -66,6 +67,7 @@ struct exec {
 	int deleted;                   /* its record is gone */
 	int failed;                    /* the start's error, with failure */
 	cchv_error *failure;
+	int connecting;                /* a call gives it other streams */
 	int abandoned;                 /* nobody waits for the start any more: kill what it brings, tell nobody */
 	int is_ours;                   /* started by this handle, which hears of it by the reply */
 	int is_quiet;                  /* the library's own: no events */
@@ -122,6 +124,10 @@ int exec_run(struct container *container, cchv_exec_config *config, uint64_t dea
 
 /* ---- exec_stream.c ---- */
 int exec_streams_open(struct exec *exec, const cchv_stdio_config *stdio, uint64_t deadline, cchv_error **err);
+/* The same in two steps, for one that runs: tokens and sinks; then connections: those that the agent agreed to. */
+int exec_streams_prepare(struct exec *exec, const cchv_stdio_config *stdio, cchv_error **err);
+int exec_streams_dial_again(struct exec *exec, const struct json *agreed, uint64_t deadline, cchv_error **err);
+int exec_streams_are_opening(const struct exec *exec);
 struct json *exec_streams_json(const struct exec *exec);      /* "streams" of exec.start; NULL: no memory */
 void exec_streams_begin(struct exec *exec);                   /* the process runs: input may flow */
 void exec_streams_close(struct exec *exec);                   /* nothing moves any more */

@@ -182,7 +182,7 @@ static void open_failed(struct exec_stream *stream, int code, const cchv_error *
 {
 	struct exec *exec = stream->exec;
 
-	if (exec->failed || exec->phase != EXEC_STARTING)
+	if (exec->failed || (exec->phase != EXEC_STARTING && !exec->connecting))
 		return;
 	exec->failed = err_set(&exec->failure, code, 0, "process '%s': %s: %s", exec->id,
 	                       stdio_stream_name(stream->number),
@@ -219,14 +219,9 @@ static struct log_file *same_log(const struct exec *exec, const char *path)
 	return NULL;
 }
 
-static int open_stream(struct exec_stream *stream, const struct stdio_stream *wish, uint64_t deadline,
-                       cchv_error **err)
+static int prepare_stream(struct exec_stream *stream, const struct stdio_stream *wish, cchv_error **err)
 {
 	struct exec *exec = stream->exec;
-	struct stream_name name = {
-		.container = exec->container->id, .exec = exec_wire_id(exec),
-		        .stream = stdio_stream_name(stream->number),
-	};
 	int r = CCHV_OK;
 
 	stream->set = 1;
@@ -237,7 +232,7 @@ static int open_stream(struct exec_stream *stream, const struct stdio_stream *wi
 		stream->fd = fd_copy(wish->fd);
 		if (stream->fd < 0)
 			return err_set(err, CCHV_ERR_SYSTEM, errno, "process '%s': copy the fd of %s",
-			               exec->id, name.stream);
+			               exec->id, stdio_stream_name(stream->number));
 	}
 	if (wish->log_path)
 		stream->log = same_log(exec, wish->log_path);
@@ -245,24 +240,91 @@ static int open_stream(struct exec_stream *stream, const struct stdio_stream *wi
 		r = log_file_open(wish->log_path, wish->log_max_bytes, &stream->log, err);
 	if (r == CCHV_OK && stream->attachable)
 		r = attach_server_need(exec->vm, err);
-	if (r == CCHV_OK)
-		r = stream_make_token(stream->token, err);
-	memcpy(name.token, stream->token, sizeof(name.token));
-	if (r == CCHV_OK)
-		r = stream_open(exec->vm->loop, exec->vm->vsock_path, &name, deadline, on_open, stream,
-		                &stream->opening,
-		                err);
-	return r;
+	return r < 0 ? r : stream_make_token(stream->token, err);
 }
 
-int exec_streams_open(struct exec *exec, const cchv_stdio_config *stdio, uint64_t deadline, cchv_error **err)
+static int dial_stream(struct exec_stream *stream, uint64_t deadline, cchv_error **err)
+{
+	struct exec *exec = stream->exec;
+	struct stream_name name = {
+		.container = exec->container->id, .exec = exec_wire_id(exec),
+		        .stream = stdio_stream_name(stream->number),
+	};
+
+	memcpy(name.token, stream->token, sizeof(name.token));
+	return stream_open(exec->vm->loop, exec->vm->vsock_path, &name, deadline, on_open, stream, &stream->opening,
+	                   err);
+}
+
+int exec_streams_prepare(struct exec *exec, const cchv_stdio_config *stdio, cchv_error **err)
 {
 	int r = guest_need_scratch(exec->vm->guest, err);
 
 	for (int i = 0; r == CCHV_OK && stdio && i < STDIO_STREAMS; i++)
 		if (stdio_stream_is_set(&stdio->streams[i]))
-			r = open_stream(&exec->streams[i], &stdio->streams[i], deadline, err);
+			r = prepare_stream(&exec->streams[i], &stdio->streams[i], err);
 	return r;
+}
+
+int exec_streams_open(struct exec *exec, const cchv_stdio_config *stdio, uint64_t deadline, cchv_error **err)
+{
+	int r = exec_streams_prepare(exec, stdio, err);
+
+	for (int i = 0; r == CCHV_OK && i < STDIO_STREAMS; i++)
+		if (exec->streams[i].set)
+			r = dial_stream(&exec->streams[i], deadline, err);
+	return r;
+}
+
+/* A stream that the agent does not name has ended: it is closed as if its end had come. */
+static int close_stream(struct exec_stream *stream, cchv_error **err)
+{
+	cleanup_close int other = -1;
+	int fds[2];
+
+	attach_stream_ended(stream);
+	fd_close(&stream->fd);
+	log_file_unref(steal(&stream->log));
+	if (!stream->is_pipe) {
+		stream->set = 0;
+		return CCHV_OK;
+	}
+	if (fd_socketpair(fds) < 0)
+		return err_set(err, CCHV_ERR_SYSTEM, errno, "process '%s': socketpair", stream->exec->id);
+	stream->fd = fds[0];
+	other = fds[1];
+	return CCHV_OK;
+}
+
+int exec_streams_dial_again(struct exec *exec, const struct json *agreed, uint64_t deadline, cchv_error **err)
+{
+	int r = CCHV_OK;
+
+	for (int i = 0; r == CCHV_OK && i < STDIO_STREAMS; i++) {
+		struct exec_stream *stream = &exec->streams[i];
+		const struct json *entry = json_get(agreed, stdio_stream_name(i));
+
+		if (!stream->set)
+			continue;
+		if (!entry) {
+			r = close_stream(stream, err);
+			continue;
+		}
+		stream->moved = stream->lost = stream->before = 0;
+		stream->lost_errno = 0;
+		if (json_get_u64(entry, "bytes", &stream->before, NULL) < 0)
+			return err_set(err, CCHV_ERR_PROTOCOL, 0, "exec.connect: the agent's reply is malformed");
+		r = dial_stream(stream, deadline, err);
+	}
+	return r;
+}
+
+int exec_streams_are_opening(const struct exec *exec)
+{
+	for (int i = 0; i < STDIO_STREAMS; i++)
+		if (exec->streams[i].opening)
+			return 1;
+	return 0;
 }
 
 struct json *exec_streams_json(const struct exec *exec)
@@ -324,7 +386,8 @@ int exec_streams_are_drained(const struct exec *exec)
 	for (int i = CCHV_STDOUT; i < STDIO_STREAMS; i++) {
 		const struct exec_stream *stream = &exec->streams[i];
 
-		if (stream->out && !pump_out_has_passed(stream->out, stream->expected))
+		if (stream->out && stream->expected > stream->before &&
+		    !pump_out_has_passed(stream->out, stream->expected - stream->before))
 			return 0;
 	}
 	return 1;

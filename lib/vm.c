@@ -76,7 +76,7 @@ static int set_paths(cchv_vm *vm, cchv_error **err)
 	return vm->run_dir && vm->vsock_path && vm->console_path ? CCHV_OK : err_nomem(err);
 }
 
-static int vm_alloc(cchv_ctx *ctx, const char *id, cchv_vm **ret_vm, cchv_error **err)
+int vm_alloc(cchv_ctx *ctx, const char *id, cchv_vm **ret_vm, cchv_error **err)
 {
 	cchv_vm *vm = mem_zalloc(sizeof(*vm));
 	int r;
@@ -153,7 +153,7 @@ CCHV_API void cchv_vm_free(cchv_vm *vm)
 
 /* ---- create ---- */
 
-static char *random_id(void)
+char *vm_random_id(void)
 {
 	uint8_t b[6];
 
@@ -167,6 +167,18 @@ static int check_readable(const char *what, const char *path, cchv_error **err)
 	if (access(path, R_OK) == 0)
 		return CCHV_OK;
 	return err_set(err, err_code_of_errno(errno), errno, "%s %s", what, path);
+}
+
+int vm_claim(cchv_vm *vm, cchv_error **err)
+{
+	int r = record_create(vm->ctx, vm->id, &vm->record, err);
+
+	if (r < 0)
+		return r;
+	/* From here on freeing it takes the directory away. */
+	vm->owner = 1;
+	vm->state = CCHV_VM_CREATED;
+	return set_paths(vm, err);
 }
 
 /* Fill in kernel and initramfs where the config leaves them open. */
@@ -193,7 +205,7 @@ static int record_config(cchv_vm *vm, cchv_error **err)
 	record_set(vm->record, "created_ns", json_new_u64(clock_real_ns()));
 	record_set(vm->record, "state", json_new_string(vm_state_name(CCHV_VM_CREATED)));
 	record_set(vm->record, "owner", record_process_json(getpid()));
-	record_set(vm->record, "start", json_new_string(vm->start == CCHV_START_TEMPLATE ? "template" : "cold"));
+	record_set(vm->record, "start", json_new_string(vm_start_name(vm->start)));
 	if (vm->why_cold)
 		record_set(vm->record, "why_not_template", json_new_string(vm->why_cold));
 	record_set(vm->record, "kernel", json_new_string(c->kernel));
@@ -206,7 +218,7 @@ static int record_config(cchv_vm *vm, cchv_error **err)
 	return record_write(vm->record, err);
 }
 
-static int greet_vmm(cchv_vm *vm, uint64_t deadline, cchv_error **err)
+int vm_greet_vmm(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 {
 	cleanup_json struct json *ping = NULL;
 	const char *version = NULL;
@@ -224,7 +236,7 @@ static int greet_vmm(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 	return CCHV_OK;
 }
 
-static int watch_console(cchv_vm *vm, uint64_t deadline, cchv_error **err)
+int vm_watch_console(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 {
 	cleanup_json struct json *info = NULL;
 	struct vmm_info parsed;
@@ -247,7 +259,7 @@ static int configure_vmm(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 		return err_nomem(err);
 	r = vm_devices_prepare(vm, body, err);
 	if (r == CCHV_OK)
-		r = greet_vmm(vm, deadline, err);
+		r = vm_greet_vmm(vm, deadline, err);
 	if (r < 0)
 		return r;
 	body = vm_config_merge(vm->config, steal(&body));
@@ -259,30 +271,34 @@ static int configure_vmm(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 	for (struct vm_device *d = vm->devices; d; d = d->next)
 		d->in_vmm = 1;
 	r = vm_devices_add_with_fds(vm, deadline, err);
-	return r < 0 ? r : watch_console(vm, deadline, err);
+	return r < 0 ? r : vm_watch_console(vm, deadline, err);
 }
 
 /* In place of configuring it: the template's copy, which stands still, and then what makes it this VM. */
 static int restore_vmm(cchv_vm *vm, const struct template *template, uint64_t deadline, cchv_error **err)
 {
-	int r = greet_vmm(vm, deadline, err);
+	int r = vm_greet_vmm(vm, deadline, err);
 
 	if (r == CCHV_OK)
 		r = vm_restore(vm, template, deadline, err);
 	if (r == CCHV_OK)
-		r = watch_console(vm, deadline, err);
+		r = vm_watch_console(vm, deadline, err);
 	return r < 0 ? r : vm_restore_finish(vm, deadline, err);
+}
+
+int vm_start_vmm(cchv_vm *vm, cchv_error **err)
+{
+	int r = record_config(vm, err);
+
+	if (r == CCHV_OK)
+		r = vm_spawn_vmm(vm, err);
+	return r < 0 ? r : vmm_http_new(vm->loop, vm->record->dir_fd, VMM_API_SOCKET, 1, &vm->http, err);
 }
 
 static int set_up(cchv_vm *vm, const struct template *template, uint64_t deadline, cchv_error **err)
 {
-	int r;
+	int r = vm_start_vmm(vm, err);
 
-	r = record_config(vm, err);
-	if (r == CCHV_OK)
-		r = vm_spawn_vmm(vm, err);
-	if (r == CCHV_OK)
-		r = vmm_http_new(vm->loop, vm->record->dir_fd, VMM_API_SOCKET, 1, &vm->http, err);
 	if (r == CCHV_OK)
 		r = template ? restore_vmm(vm, template, deadline, err) : configure_vmm(vm, deadline, err);
 	return r;
@@ -296,7 +312,7 @@ static int create(cchv_ctx *ctx, cchv_vm_config *config, const char *why_cold, u
                   int *ret_tried, cchv_error **err)
 {
 	cleanup_template struct template *template = NULL;
-	cleanup_free char *id = config->id ? mem_strdup(config->id) : random_id();
+	cleanup_free char *id = config->id ? mem_strdup(config->id) : vm_random_id();
 	cleanup_vm cchv_vm *vm = NULL;
 	int r;
 
@@ -312,13 +328,7 @@ static int create(cchv_ctx *ctx, cchv_vm_config *config, const char *why_cold, u
 	if (r == CCHV_OK)
 		r = vm_choose_start(vm, config, why_cold, &template, err);
 	if (r == CCHV_OK)
-		r = record_create(ctx, id, &vm->record, err);
-	if (r < 0)
-		return r;
-	/* From here on freeing it takes the directory away. */
-	vm->owner = 1;
-	vm->state = CCHV_VM_CREATED;
-	r = set_paths(vm, err);
+		r = vm_claim(vm, err);
 	if (r < 0)
 		return r;
 	log_info(&ctx->log, "VM '%s': VMM %s: %s", id, vm->vmm->choice.path, vm->vmm->choice.reason);

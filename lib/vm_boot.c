@@ -100,7 +100,7 @@ static int give_listener(cchv_vm *vm, cchv_error **err)
 static int step_start(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 {
 	/* A clone was running before: it goes on, and its agent listens already. */
-	int clone = vm->start == CCHV_START_TEMPLATE, r = CCHV_OK;
+	int clone = vm->start != CCHV_START_COLD, r = CCHV_OK;
 	struct vm_boot *b = vm->boot;
 
 	if (!clone && !vm->announce && !b->announced) {
@@ -140,7 +140,7 @@ static int step_announce(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 {
 	int r = CCHV_OK;
 
-	while (r == CCHV_OK && vm->start != CCHV_START_TEMPLATE && !vm->boot->announced) {
+	while (r == CCHV_OK && vm->start == CCHV_START_COLD && !vm->boot->announced) {
 		r = vm_check_alive(vm, err);
 		if (r == CCHV_OK)
 			r = vm_serve(vm, deadline, err);

@@ -150,6 +150,15 @@ void vm_client_on_exit(cchv_vm *vm)
 		vm_client_free(vm);
 }
 
+const char *vm_start_name(int start)
+{
+	static const char *const names[] = {
+		[CCHV_START_COLD] = "cold", [CCHV_START_TEMPLATE] = "template", [CCHV_START_SNAPSHOT] = "snapshot",
+	};
+
+	return names[start];
+}
+
 int vm_client_begin(cchv_vm *vm, cchv_error **err)
 {
 	const struct json *json = vm->record->json, *process = json_get(json, "vmm");
@@ -157,7 +166,10 @@ int vm_client_begin(cchv_vm *vm, cchv_error **err)
 	        *boot_id = json_as_string(json_get(json, "boot_id")), *start = json_as_string(json_get(json, "start"));
 	struct vmm *v = vm->vmm;
 
-	vm->start = start && strcmp(start, "template") == 0 ? CCHV_START_TEMPLATE : CCHV_START_COLD;
+	vm->start = CCHV_START_COLD;
+	for (int i = CCHV_START_COLD; start && i <= CCHV_START_SNAPSHOT; i++)
+		if (strcmp(start, vm_start_name(i)) == 0)
+			vm->start = i;
 	if (mem_replace_string(&vm->why_cold, json_as_string(json_get(json, "why_not_template"))) < 0)
 		return err_nomem(err);
 	vm->state = vm_state_from_name(json_as_string(json_get(json, "state")));

@@ -11,4 +11,7 @@ int vm_client_begin(cchv_vm *vm, cchv_error **err);
 void vm_client_on_exit(cchv_vm *vm);
 void vm_client_free(cchv_vm *vm);
 
+/* "cold", "template", "snapshot", as vm.json has it. */
+const char *vm_start_name(int start);
+
 #endif

@@ -9,6 +9,7 @@
 #include "attach.h"
 #include "container.h"
 #include "container_guest.h"
+#include "container_restore.h"
 #include "ctx.h"
 #include "event.h"
 #include "exec.h"
@@ -173,8 +174,10 @@ int guest_booted(cchv_vm *vm, uint64_t deadline, cchv_error **err)
 		struct container *next;
 
 		container_ref(container);
+		if (container->listed && !container->in_guest && container->restored_from)
+			r = container_restore_in_guest(container, deadline, err);
 		/* Without settings (of an adopted VM) nothing can be made of it. */
-		if (container->listed && !container->in_guest && container->config)
+		else if (container->listed && !container->in_guest && container->config)
 			r = container_make_in_guest(container, deadline, err);
 		next = container->listed ? container->next : NULL;
 		container_unref(container);

@@ -276,7 +276,7 @@ int vm_unplug(cchv_vm *vm, const char *device_id, uint64_t deadline, cchv_error 
 	if (!d)
 		return CCHV_OK;
 	/* A clone's guest lets go of it as soon as it runs: until then it has its slot, and its file. */
-	if (vm->state == CCHV_VM_CREATED && vm->start == CCHV_START_TEMPLATE)
+	if (vm->state == CCHV_VM_CREATED && vm->start != CCHV_START_COLD)
 		return CCHV_OK;
 	if (vm->state == CCHV_VM_CREATED) {
 		vm_device_drop(vm, d);

@@ -114,7 +114,7 @@ CCHV_API int cchv_vm_pause(cchv_vm *vm, int timeout_ms, cchv_error **err)
 }
 
 /* The guest's clock stood still with its vCPUs. One that cannot be told the time goes on all the same. */
-static void tell_time(cchv_vm *vm, uint64_t deadline)
+void vm_tell_time(cchv_vm *vm, uint64_t deadline)
 {
 	cleanup_err cchv_error *error = NULL;
 	uint8_t random[64];
@@ -142,7 +142,7 @@ CCHV_API int cchv_vm_resume(cchv_vm *vm, int timeout_ms, cchv_error **err)
 		r = vm_api(vm, "PUT", "vm.resume", NULL, API_PAUSE_MS, deadline, NULL, err);
 		if (r == CCHV_OK) {
 			vm_set_state(vm, CCHV_VM_RUNNING);
-			tell_time(vm, deadline);
+			vm_tell_time(vm, deadline);
 		}
 	}
 	vm_leave(vm);

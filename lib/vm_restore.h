@@ -18,6 +18,14 @@ int vm_restore(cchv_vm *vm, const struct template *template, uint64_t deadline, 
 /* Then: its size, and the devices of its config. */
 int vm_restore_finish(cchv_vm *vm, uint64_t deadline, cchv_error **err);
 
+/* In vm.c, the steps of making a VM, for vm_restored.c: the object; its directory, and so ownership; the process. */
+char *vm_random_id(void); /* NULL: no memory */
+int vm_alloc(cchv_ctx *ctx, const char *id, cchv_vm **ret_vm, cchv_error **err);
+int vm_claim(cchv_vm *vm, cchv_error **err);
+int vm_start_vmm(cchv_vm *vm, cchv_error **err);
+int vm_greet_vmm(cchv_vm *vm, uint64_t deadline, cchv_error **err);
+int vm_watch_console(cchv_vm *vm, uint64_t deadline, cchv_error **err);
+
 /* In vm.c: cchv_vm_create() without its checks; for the builder of a template too. */
 int vm_create(cchv_ctx *ctx, cchv_vm_config *config, uint64_t deadline, cchv_vm **ret_vm, cchv_error **err);
 

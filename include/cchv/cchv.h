@@ -39,6 +39,7 @@
 #include <cchv/image.h>
 #include <cchv/list.h>
 #include <cchv/pool.h>
+#include <cchv/snapshot.h>
 #include <cchv/stats.h>
 #include <cchv/template.h>
 #include <cchv/version.h>

@@ -440,7 +440,7 @@ const char *cchv_vm_get_id(cchv_vm *vm);
  * Threads:  any.
  * Since:    0.1
  *
- * Return: CCHV_START_COLD or CCHV_START_TEMPLATE; CCHV_ERR_INVALID or CCHV_ERR_FORKED.
+ * Return: CCHV_START_COLD, CCHV_START_TEMPLATE or CCHV_START_SNAPSHOT; CCHV_ERR_INVALID or CCHV_ERR_FORKED.
  */
 int cchv_vm_get_start(cchv_vm *vm, const char **ret_why_not_template);
 

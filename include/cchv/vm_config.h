@@ -40,7 +40,8 @@ enum cchv_memory {
 enum cchv_start {
 	CCHV_START_AUTO = 0,    /* from a template where there is one that fits, else cold */
 	CCHV_START_COLD = 1,    /* boot a kernel */
-	CCHV_START_TEMPLATE = 2 /* from a template, or fail */
+	CCHV_START_TEMPLATE = 2, /* from a template, or fail */
+	CCHV_START_SNAPSHOT = 3 /* of cchv_vm_create_restored() only, and no setting */
 };
 
 /**

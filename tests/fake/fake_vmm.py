@@ -12,9 +12,12 @@ A plan: {"version": "53.0.0", "argv": {"exit": 1, "log": "..."}, "api": {"vm.boo
 ACTION: {"status": 500, "body": TEXT} | {"stall": true} | {"close": true} | {"raw": TEXT} | {"signal": 9} |
         {"exit": 1} , each with an optional "log": TEXT, and "after": true to do the call first.
 Orders: {"event": [source, name, properties]}, {"console": TEXT}, {"late_console": TEXT}, {"log": TEXT}, {"exit": N},
-        {"signal": N}, {"notify": {...}}, {"agent": {...}}, {"api": {CALL: ACTION}}, {"drop_agent": true}, {"raw_event": TEXT}
+        {"signal": N}, {"notify": {...}}, {"config": {members of vm.info's}}, {"agent": {...}}, {"api": {CALL: ACTION}},
+        {"drop_agent": true}, {"raw_event": TEXT}, {"exited": [CONTAINER, STATUS]}
 agent: {"announce": false | "rubbish", "hello": "none" | "rubbish" | {members}, "calls": {METHOD: {"error": {...}} |
         {"result": {...}} | "stall" | "drop"}, "boot_id": B}
+        containers and their first processes run until their end is ordered; a stream that is opened after exec.connect says
+        "again" and ends
 memory: {"mib": N, "restless": true}: what a guest writes into a memory that is a file, and whether it still does so after
         the snapshot
 """
@@ -108,9 +111,14 @@ class Vmm:
         assert self.state == "Paused"
         directory = body["destination_url"].removeprefix("file://")
         self.event("vm", "snapshotting")
-        for name, content in (("config.json", self.config), ("state.json", {"agent": self.agent.boot_id})):
+        for name, content in (("config.json", self.config), ("state.json", self.agent.save())):
             with open(os.path.join(directory, name), "x", encoding="utf-8") as file:
                 json.dump(content, file)
+        # A file that is shared has its memory already.
+        if not all("file" in zone and zone["shared"] for zone in self.config["memory"]["zones"]):
+            with open(os.path.join(directory, "memory-ranges"), "xb") as file:
+                file.truncate(sum(self.memory.values()))
+                file.write(b"guest")
         self.event("vm", "snapshotted")
         if PLAN.get("memory", {}).get("restless"):
             threading.Thread(target=self.be_restless, daemon=True).start()
@@ -127,7 +135,10 @@ class Vmm:
         with open(os.path.join(directory, "config.json"), encoding="utf-8") as file:
             self.create(json.load(file))
         with open(os.path.join(directory, "state.json"), encoding="utf-8") as file:
-            self.agent.boot_id = PLAN.get("agent", {}).get("boot_id") or json.load(file)["agent"]
+            self.agent.load(json.load(file))
+        if all("file" not in zone for zone in self.config["memory"]["zones"]):
+            with open(os.path.join(directory, "memory-ranges"), "rb") as file:
+                assert file.read(5) == b"guest"
         for zone in self.config["memory"]["zones"]:
             if "file" in zone:
                 with open(zone["file"], "r+b" if zone["shared"] else "rb") as file:
@@ -292,12 +303,15 @@ class Vmm:
             threading.Timer(0.1, os.write, (self.pty, order["late_console"].encode())).start()
         if "raw_event" in order:
             os.write(EVENTS_FD, order["raw_event"].encode())
+        self.config.update(order.get("config", {}))
         if "notify" in order:
             self.agent.notify(order["notify"])
         if "agent" in order:
             self.agent.plan.update(order["agent"])
         if "api" in order:
             PLAN.setdefault("api", {}).update(order["api"])
+        if "exited" in order:
+            self.agent.exit(*order["exited"])
         if order.get("drop_agent"):
             self.agent.drop()
         die(order)
@@ -312,6 +326,22 @@ class Agent:
         self.seq = 0
         self.peers = []
         self.requests = []
+        self.containers = {}    # wait statuses of their first processes; None: it runs; "created": it does not yet
+
+    def save(self):
+        return {"agent": self.boot_id, "configured": self.configured, "containers": self.containers}
+
+    def load(self, state):
+        self.boot_id = PLAN.get("agent", {}).get("boot_id") or state["agent"]
+        self.configured, self.containers = state["configured"], state["containers"]
+
+    def exit(self, container, status):
+        self.containers[container] = status
+        self.notify({"event": "exited", "container": container, "exec": "", **self.end_of(status)})
+
+    @staticmethod
+    def end_of(status):
+        return {"status": status, "time_ns": 1, "bytes": {"stdout": 1000 + len("again")}, "lost": {}, "oom": False}
 
     def start(self):
         self.listen()
@@ -368,6 +398,12 @@ class Agent:
         connection.sendall(b"OK 1073741824\n")
         first = self.receive(connection)
         hello = self.plan.get("hello", {})
+        if first is not None and first.get("kind") == "stream":
+            connection.sendall(b"again")
+            connection.shutdown(socket.SHUT_WR)
+            connection.recv(1)
+            connection.close()
+            return
         if first is None or first.get("kind") != "control" or hello == "none":
             time.sleep(3600)
         if hello == "rubbish":
@@ -403,9 +439,33 @@ class Agent:
             result = {"memory.total_bytes": 100, "memory.used_bytes": 40, "cpu.usage_ns": 7}
         if request["method"] == "device.wait":
             result = {"path": "/dev/vda"}
+        params = request.get("params") or {}
+        if request["method"] == "container.list" or (params.get("container") and not result):
+            result = self.about_container(request["method"], params)
         self.send(connection, {"id": request["id"], "result": result})
         if request["method"] == "vm.shutdown":
             self.power_off("request")
+
+    def about_container(self, method, params):
+        id = params.get("container")
+        status = self.containers.get(id)
+        if method == "container.create":
+            self.containers[id] = "created"
+        elif method == "container.list":
+            return {"containers": list(self.containers)}
+        elif method == "container.rename":
+            self.containers[params["name"]] = self.containers.pop(id)
+        elif method == "container.state":
+            word = "created" if status == "created" else "running" if status is None else "stopped"
+            return {"state": word, "pid": 7, "execs": [""]}
+        elif method == "exec.start":
+            self.containers[id] = None
+            return {"pid": 7}
+        elif method == "exec.state":
+            return {"state": "running", "pid": 7} if status is None else {"state": "exited", "pid": 7, **self.end_of(status)}
+        elif method == "exec.connect":
+            return {"streams": {name: {"bytes": 1000} for name in params["streams"] if name != "stderr"}}
+        return {}
 
     def notify(self, message):
         self.seq += 1

@@ -95,10 +95,10 @@ class Case(unittest.TestCase):
 
     def calls(self, vm, what="calls"):
         """The API calls that the VMM has seen: [name, body, number of fds]. "requests" are its agent's; "plan" is
-        what it shall do differently by now."""
+        what it shall do differently by now; "vm.info" is what the VMM says of the VM."""
         with socket.socket(socket.AF_UNIX) as s:
             s.connect(os.path.join(self.run, vm.id, "api.sock"))
-            s.sendall(b"GET /api/v1/test." + what.encode() + b" HTTP/1.1\r\n\r\n")
+            s.sendall(b"GET /api/v1/" + (what if "." in what else "test." + what).encode() + b" HTTP/1.1\r\n\r\n")
             data = b""
             while b"\r\n\r\n" not in data:
                 data += s.recv(65536)

@@ -237,3 +237,58 @@ TEST(out_of_memory_while_one_is_built)
 	cchv_vm_config_free(config);
 	cchv_ctx_free(ctx);
 }
+
+/* A VM, kept and made again; neither VM nor snapshot stays. */
+static int keep_and_restore(const char *snapshot, const char *copy, cchv_restore_config *restore, cchv_error **err)
+{
+	cchv_vm *vm = NULL, *again = NULL;
+	int r;
+
+	r = cchv_vm_create(ctx, config, TIMEOUT_MS, &vm, err);
+	if (r == CCHV_OK)
+		r = cchv_vm_boot(vm, TIMEOUT_MS, err);
+	if (r == CCHV_OK)
+		r = cchv_vm_snapshot(vm, snapshot, TIMEOUT_MS, err);
+	if (r == CCHV_OK)
+		r = cchv_vm_create_restored(ctx, restore, TIMEOUT_MS, &again, err);
+	if (r == CCHV_OK)
+		r = cchv_vm_boot(again, TIMEOUT_MS, err);
+	mem_fail_from(0);
+	/* A copy is there if the VM is that it is for. */
+	CHECK_INT(unlink(copy) == 0, again != NULL);
+	cchv_vm_free(again);
+	cchv_vm_free(vm);
+	/* What is there is whole. */
+	if (access(snapshot, F_OK) == 0)
+		CHECK_INT(cchv_snapshot_remove(snapshot, NULL), CCHV_OK);
+	return r;
+}
+
+TEST(out_of_memory_while_one_is_kept_or_restored)
+{
+	cchv_restore_config *restore = NULL;
+	cchv_error *err = NULL;
+	uint64_t before, total;
+	char snapshot[600], copy[600];
+
+	set_up();
+	snprintf(snapshot, sizeof(snapshot), "%s/snapshot", test_dir());
+	snprintf(copy, sizeof(copy), "%s/copy", test_dir());
+	CHECK_INT(cchv_restore_config_new(snapshot, &restore), CCHV_OK);
+	CHECK_INT(cchv_restore_config_set_disk(restore, "disk0", copy), CCHV_OK);
+	before = mem_count();
+	CHECK_INT(keep_and_restore(snapshot, copy, restore, &err), CCHV_OK);
+	total = mem_count() - before;
+	for (uint64_t n = total / 4; n <= total; n += 1 + total / 40) {
+		mem_fail_from(n);
+		CHECK(keep_and_restore(snapshot, copy, restore, &err) <= 0);
+		mem_fail_from(0);
+		cchv_error_free(err);
+		err = NULL;
+		nothing_is_left(n);
+	}
+	CHECK_INT(keep_and_restore(snapshot, copy, restore, NULL), CCHV_OK);
+	cchv_restore_config_free(restore);
+	cchv_vm_config_free(config);
+	cchv_ctx_free(ctx);
+}

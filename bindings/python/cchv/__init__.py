@@ -22,6 +22,7 @@ from .images import Image, Progress
 from .pool import Pool
 from .process import DEVNULL, PIPE, STDOUT, CompletedProcess, Popen
 from .quick import run
+from .snapshots import RestoreConfig, remove_snapshot, snapshot_info
 from .stats import Stats
 from .vm import Vm
 from .vm_config import VmConfig
@@ -34,7 +35,7 @@ __all__ = [
     "ExecState", "LogLevel", "Mount", "SignalTarget", "Start", "Stop", "Stream", "Upper", "VmState", "Error",
     "DeniedError", "ExistsError", "ForkedError", "GuestError", "GuestGoneError", "InvalidError", "LimitError",
     "NoMemoryError", "NotFoundError", "NotOwnerError", "ProtocolError", "StateError", "SystemCallError",
-    "TimedOutError", "UnsupportedError", "VmmError", "VmmGoneError",
+    "TimedOutError", "UnsupportedError", "VmmError", "VmmGoneError", "RestoreConfig", "remove_snapshot", "snapshot_info",
 ]
 
 

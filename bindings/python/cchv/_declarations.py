@@ -298,4 +298,18 @@ DECLARATIONS = {
     "cchv_pool_check": (INT, HANDLE, ERR),
     "cchv_pool_take": (INT, HANDLE, STRING, INT, OUT_HANDLE, ERR),
     "cchv_pool_get_stats": (INT, HANDLE, OUT_HANDLE, ERR),
+    # snapshot.h
+    "cchv_vm_snapshot": (INT, HANDLE, STRING, INT, ERR),
+    "cchv_snapshot_get_info_json": (INT, STRING, OUT_STRING, ERR),
+    "cchv_snapshot_remove": (INT, STRING, ERR),
+    "cchv_restore_config_new": (INT, STRING, OUT_HANDLE),
+    "cchv_restore_config_free": (VOID, HANDLE),
+    "cchv_restore_config_set_id": (INT, HANDLE, STRING),
+    "cchv_restore_config_set_disk_dir": (INT, HANDLE, STRING),
+    "cchv_restore_config_set_disk": (INT, HANDLE, STRING, STRING),
+    "cchv_restore_config_set_tap": (INT, HANDLE, STRING, STRING),
+    "cchv_restore_config_rename_container": (INT, HANDLE, STRING, STRING),
+    "cchv_restore_config_set_kill_with_thread": (INT, HANDLE, INT),
+    "cchv_vm_create_restored": (INT, HANDLE, HANDLE, INT, OUT_HANDLE, ERR),
+    "cchv_exec_reconnect": (INT, HANDLE, HANDLE, INT, ERR),
 }

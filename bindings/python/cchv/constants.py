@@ -25,6 +25,7 @@ class Start(enum.IntEnum):
     AUTO = 0
     COLD = 1
     TEMPLATE = 2
+    SNAPSHOT = 3
 
 
 class VmState(enum.IntEnum):

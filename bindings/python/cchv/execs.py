@@ -133,6 +133,10 @@ class Exec(_ffi.Handle):
         """Connect to the streams of a running process: output from now on."""
         _ffi.call("cchv_exec_attach", self.pointer, stdio.pointer, _ffi.to_ms(timeout))
 
+    def reconnect(self, stdio, timeout=None):
+        """Give a running process of a restored or adopted VM other streams."""
+        _ffi.call("cchv_exec_reconnect", self.pointer, stdio.pointer, _ffi.to_ms(timeout))
+
     def detach(self):
         _ffi.call("cchv_exec_detach", self.pointer)
 

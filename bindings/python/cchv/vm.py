@@ -36,6 +36,14 @@ class Vm(_ffi.Handle, Runner):
                                                       _ffi.to_bytes(id)))
         return vm
 
+    @classmethod
+    def restore(cls, config, *, context=None, timeout=None):
+        """Make a VM of a snapshot and own it; boot() lets it go on. config: a RestoreConfig."""
+        vm = cls.__new__(cls)
+        _ffi.Handle.__init__(vm, _ffi.call_for_handle("cchv_vm_create_restored", (context or default_context()).pointer,
+                                                      config.pointer, _ffi.to_ms(timeout)))
+        return vm
+
     def adopt(self):
         """Become the owner of an orphan."""
         _ffi.call("cchv_vm_adopt", self.pointer)
@@ -82,6 +90,10 @@ class Vm(_ffi.Handle, Runner):
     def resize(self, *, vcpus=0, memory=0, timeout=None):
         """Change vCPUs and memory; 0 keeps one."""
         _ffi.call("cchv_vm_resize", self.pointer, vcpus, memory, _ffi.to_ms(timeout))
+
+    def snapshot(self, directory, timeout=None):
+        """Keep it as it is now, in a directory that does not exist yet; it goes on."""
+        _ffi.call("cchv_vm_snapshot", self.pointer, _ffi.to_bytes(directory), _ffi.to_ms(timeout))
 
     def shutdown(self, timeout=None):
         """End it cleanly and wait until it is gone."""
