@@ -52,7 +52,8 @@ static void put_vm(yajl_gen g, cchv_ctx *ctx, const struct record *r)
 		info = document_parse(json);
 	start = cchv_vm_get_start(vm, &why_not);
 	yajl_gen_map_open(g);
-	put_string(g, "Start", start == CCHV_START_TEMPLATE ? "template" : "cold");
+	put_string(g, "Start", start == CCHV_START_TEMPLATE ? "template"
+			       : start == CCHV_START_SNAPSHOT ? "snapshot" : "cold");
 	put_string(g, "WhyNotTemplate", why_not);
 	put_string(g, "Console", cchv_vm_get_console_path(vm));
 	put_u64(g, "MemoryBytes", document_u64(info, "vmm_info.memory_actual_size", 0));
