@@ -162,6 +162,22 @@ static void no_dad(const struct interface *i)
 		(void)!write(fd, "0", 1);
 }
 
+/* The host has somebody who wants to get to services of the loopback, and keeps all others from it. */
+static int allow_loopback(const struct interface *i, const struct json *params, cchv_error **err)
+{
+	char path[64 + IFNAMSIZ];
+	cleanup_close int fd = -1;
+	int is_wanted = 0, r = field_bool(params, "", "localnet", &is_wanted, err);
+
+	if (r < 0 || !is_wanted)
+		return r < 0 ? r : CCHV_OK;
+	snprintf(path, sizeof(path), "/proc/sys/net/ipv4/conf/%s/route_localnet", i->name);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0 || write(fd, "1", 1) != 1)
+		return err_set(err, CCHV_ERR_SYSTEM, errno, "localnet of '%s'", i->name);
+	return CCHV_OK;
+}
+
 static int set_link(struct interface *i, const struct json *params, cchv_error **err)
 {
 	const char *name = NULL;
@@ -382,7 +398,10 @@ static int set_network(const struct interface *i, const struct json *params, cch
 {
 	const struct json *routes = NULL, *neighbours = NULL, *item;
 	struct words addresses = { NULL, 0 };
-	int r = field_words(params, "", "addresses", &addresses, err);
+	int r = allow_loopback(i, params, err);
+
+	if (r >= 0)
+		r = field_words(params, "", "addresses", &addresses, err);
 
 	for (size_t n = 0; r >= 0 && n < addresses.count; n++) {
 		char where[32];

@@ -77,6 +77,7 @@ int net_config_copy(const cchv_net_config *config, cchv_net_config **ret_copy)
 		return CCHV_ERR_NOMEM;
 	c->mtu = config->mtu;
 	c->pairs = config->pairs;
+	c->route_localnet = config->route_localnet;
 	if (mem_replace_string(&c->id, config->id) < 0 || mem_replace_string(&c->tap, config->tap) < 0 ||
 	    mem_replace_string(&c->mac, config->mac) < 0 ||
 	    mem_replace_string(&c->guest_name, config->guest_name) < 0 ||
@@ -284,6 +285,14 @@ CCHV_API int cchv_net_config_set_route_onlink(cchv_net_config *config, int onlin
 	if (!config || onlink < 0 || onlink > 1)
 		return CCHV_ERR_INVALID;
 	return route ? json_set_bool(route, "onlink", onlink) : CCHV_ERR_STATE;
+}
+
+CCHV_API int cchv_net_config_set_route_localnet(cchv_net_config *config, int localnet)
+{
+	if (!config || localnet < 0 || localnet > 1)
+		return CCHV_ERR_INVALID;
+	config->route_localnet = localnet;
+	return CCHV_OK;
 }
 
 CCHV_API int cchv_net_config_add_neighbour(cchv_net_config *config, const char *ip, const char *mac)

@@ -98,6 +98,8 @@ static struct json *configure_params(const struct vm_device *d)
 		json_set_u64(p, "mtu", d->net->mtu);
 	json_set(p, "addresses", d->net->addresses ? json_copy(d->net->addresses) : json_new_array());
 	json_set(p, "routes", d->net->routes ? json_copy(d->net->routes) : json_new_array());
+	if (d->net->route_localnet)
+		json_set_bool(p, "localnet", 1);
 	json_set(p, "neighbours", d->net->neighbours ? json_copy(d->net->neighbours) : json_new_array());
 	return p;
 }

@@ -16,6 +16,7 @@
 
 #include "fault.h"
 #include "link_list.h"
+#include "loopback.h"
 #include "net_facts.h"
 #include "netns.h"
 #include "netns_run.h"
@@ -43,6 +44,7 @@ struct netns_mirror {
 	struct nl watch;
 	struct mirrored *items;
 	size_t count;
+	int loopback; /* the interface whose tap 127.0.0.1 is behind; 0: none */
 };
 
 /* One look at the namespace. */
@@ -103,6 +105,8 @@ void netns_mirror_free(struct netns_mirror *mirror)
 	if (!mirror)
 		return;
 	if (mirror->count && netns_run(mirror->netns_fd, open_plain, &nl) == 0) {
+		if (mirror->loopback)
+			loopback_restore(&nl);
 		for (size_t i = 0; i < mirror->count; i++)
 			redirect_remove(&nl, mirror->items[i].index);
 		nl_close(&nl);
@@ -127,6 +131,27 @@ static int give(struct look *look, cchv_net_config *net, const struct link *link
 	return r < 0 ? fault_take(ret_error, r, err, "interface '%s'", link->name) : CCHV_OK;
 }
 
+/* One interface is enough. */
+static int move_loopback(struct look *look, const struct tap_device *tap, const struct link *link,
+			 cchv_net_config *net, char **ret_error)
+{
+	if (look->mirror->loopback)
+		return CCHV_OK;
+	if (loopback_move(&look->nl, tap, link, net) < 0)
+		return fault_set(ret_error, fault_code(errno), "interface '%s': the loopback behind '%s': %s",
+				 link->name, tap->name, strerror(errno));
+	look->mirror->loopback = link->index;
+	return CCHV_OK;
+}
+
+static void forget_loopback(struct look *look, int index)
+{
+	if (look->mirror->loopback != index)
+		return;
+	loopback_restore(&look->nl);
+	look->mirror->loopback = 0;
+}
+
 /* The tap is open while the VM is given it; from then on it is the VM's. */
 static int tie(struct look *look, cchv_net_config *net, const struct link *link, char **ret_error)
 {
@@ -145,9 +170,13 @@ static int tie(struct look *look, cchv_net_config *net, const struct link *link,
 		r = fault_set(ret_error, fault_code(errno), "interface '%s': redirect it to '%s': %s", link->name,
 			      tap.name, strerror(errno));
 	else
+		r = move_loopback(look, &tap, link, net, ret_error);
+	if (r >= 0)
 		r = give(look, net, link, ret_error);
-	if (r < 0)
+	if (r < 0) {
+		forget_loopback(look, link->index);
 		redirect_remove(&look->nl, link->index);
+	}
 	tap_device_close(&tap);
 	return r;
 }
@@ -192,6 +221,7 @@ static int unplug(struct look *look, size_t place, char **ret_error)
 	cchv_error *err = NULL;
 	int r = CCHV_OK;
 
+	forget_loopback(look, item->index);
 	redirect_remove(&look->nl, item->index);
 	if (look->vm)
 		r = cchv_vm_detach(look->vm, item->id, look->timeout_ms, &err);
@@ -246,6 +276,14 @@ static int look_at(struct look *look, const struct link *link, char **ret_error)
 	return r < 0 ? r : CCHV_OK;
 }
 
+static int is_up(const struct link_list *links, int index)
+{
+	for (size_t i = 0; i < links->count; i++)
+		if (links->items[i].index == index)
+			return links->items[i].is_up;
+	return 0;
+}
+
 static int look_around(struct look *look, char **ret_error)
 {
 	struct netns_mirror *m = look->mirror;
@@ -255,6 +293,8 @@ static int look_around(struct look *look, char **ret_error)
 		return fault_set(ret_error, CCHV_ERR_EXISTS, "network namespace: another VM has its interfaces");
 	for (size_t i = 0; i < m->count; i++)
 		m->items[i].is_there = 0;
+	if (m->loopback && !is_up(&look->links, m->loopback))
+		forget_loopback(look, m->loopback);
 	for (size_t i = 0; i < look->links.count && r == CCHV_OK; i++)
 		if (look->links.items[i].is_up)
 			r = look_at(look, &look->links.items[i], ret_error);

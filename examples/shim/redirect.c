@@ -17,6 +17,8 @@
 #include <arpa/inet.h>
 
 #define PRIORITY 49147U
+/* Before that, and a number of its own, since one number is for one protocol. */
+#define EXCEPTIONS (PRIORITY - 1)
 #define INGRESS  TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS)
 #define EGRESS   TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_EGRESS)
 
@@ -34,7 +36,8 @@ static int change_qdisc(struct nl *nl, int index, unsigned short type, unsigned 
 	return nl_ask(nl, request);
 }
 
-static struct nlmsghdr *begin_filter(char *room, int index, unsigned short type, unsigned short flags)
+static struct nlmsghdr *begin_filter(char *room, int index, unsigned int priority, unsigned short type,
+				     unsigned short flags)
 {
 	struct tcmsg *body;
 	struct nlmsghdr *request = nl_begin(room, type, flags, sizeof(*body), &body);
@@ -42,7 +45,7 @@ static struct nlmsghdr *begin_filter(char *room, int index, unsigned short type,
 	body->tcm_family = AF_UNSPEC;
 	body->tcm_ifindex = index;
 	body->tcm_parent = INGRESS;
-	body->tcm_info = TC_H_MAKE(PRIORITY << 16, htons(ETH_P_ALL));
+	body->tcm_info = TC_H_MAKE(priority << 16, htons(priority == PRIORITY ? ETH_P_ALL : ETH_P_IP));
 	mnl_attr_put_strz(request, TCA_KIND, "u32");
 	return request;
 }
@@ -69,7 +72,7 @@ static int add_filter(struct nl *nl, int from, int to)
 		struct tc_u32_key key;
 	} all = { .sel = { .flags = TC_U32_TERMINAL, .nkeys = 1 } };
 	char room[NL_ROOM];
-	struct nlmsghdr *request = begin_filter(room, from, RTM_NEWTFILTER, NLM_F_CREATE | NLM_F_EXCL);
+	struct nlmsghdr *request = begin_filter(room, from, PRIORITY, RTM_NEWTFILTER, NLM_F_CREATE | NLM_F_EXCL);
 	struct nlattr *options = mnl_attr_nest_start(request, TCA_OPTIONS);
 
 	mnl_attr_put(request, TCA_U32_SEL, sizeof(all), &all);
@@ -79,14 +82,22 @@ static int add_filter(struct nl *nl, int from, int to)
 }
 
 /* All filters of our priority: 1 when there were some, 0, or -1. */
-static int delete_filter(struct nl *nl, int from)
+static int delete_filters(struct nl *nl, int from, unsigned int priority)
 {
 	char room[NL_ROOM];
 
-	if (nl_ask(nl, begin_filter(room, from, RTM_DELTFILTER, 0)) == 0)
+	if (nl_ask(nl, begin_filter(room, from, priority, RTM_DELTFILTER, 0)) == 0)
 		return 1;
 	/* No such filter, no qdisc, no interface: there is nothing of ours. */
 	return errno == ENOENT || errno == EINVAL || errno == ENODEV ? 0 : -1;
+}
+
+/* The exceptions last: until they are all gone, so is what they are exceptions of. */
+static int delete_filter(struct nl *nl, int from)
+{
+	int all = delete_filters(nl, from, PRIORITY), some = all < 0 ? -1 : delete_filters(nl, from, EXCEPTIONS);
+
+	return all < 0 || some < 0 ? -1 : all || some;
 }
 
 static int count(const struct nlmsghdr *message, void *data)
@@ -106,6 +117,23 @@ static int has_filters(struct nl *nl, int index, unsigned int parent)
 	body->tcm_ifindex = index;
 	body->tcm_parent = parent;
 	return nl_dump(nl, request, count, &found) < 0 ? -1 : found;
+}
+
+int redirect_except(struct nl *nl, int from, const struct redirect_match *match)
+{
+	struct {
+		struct tc_u32_sel sel;
+		struct tc_u32_key key;
+	} one = { .sel = { .flags = TC_U32_TERMINAL, .nkeys = 1 },
+		  .key = { .off = match->offset, .val = match->address & match->mask, .mask = match->mask } };
+	char room[NL_ROOM];
+	struct nlmsghdr *request = begin_filter(room, from, EXCEPTIONS, RTM_NEWTFILTER, NLM_F_CREATE | NLM_F_EXCL);
+	struct nlattr *options = mnl_attr_nest_start(request, TCA_OPTIONS);
+
+	/* Without an action, it goes on as if there was no rule. */
+	mnl_attr_put(request, TCA_U32_SEL, sizeof(one), &one);
+	mnl_attr_nest_end(request, options);
+	return nl_ask(nl, request);
 }
 
 int redirect_remove(struct nl *nl, int from)

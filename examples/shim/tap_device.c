@@ -47,9 +47,19 @@ static int attach(struct tap_device *tap)
 static int take_index(const struct nlmsghdr *message, void *data)
 {
 	const struct ifinfomsg *body = mnl_nlmsg_get_payload(message);
+	struct tap_device *tap = data;
+	const struct nlattr *attribute;
 
-	if (message->nlmsg_type == RTM_NEWLINK)
-		*(int *)data = body->ifi_index;
+	if (message->nlmsg_type != RTM_NEWLINK)
+		return MNL_CB_OK;
+	tap->index = body->ifi_index;
+	mnl_attr_for_each(attribute, message, sizeof(*body)) {
+		const uint8_t *mac = mnl_attr_get_payload(attribute);
+
+		if (mnl_attr_get_type(attribute) == IFLA_ADDRESS && mnl_attr_get_payload_len(attribute) == 6)
+			snprintf(tap->mac, sizeof(tap->mac), "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2],
+				 mac[3], mac[4], mac[5]);
+	}
 	return MNL_CB_OK;
 }
 
@@ -61,7 +71,7 @@ static int find_index(struct nl *nl, struct tap_device *tap)
 	struct nlmsghdr *request = nl_begin(room, RTM_GETLINK, 0, sizeof(*body), &body);
 
 	mnl_attr_put_strz(request, IFLA_IFNAME, tap->name);
-	if (nl_query(nl, request, take_index, &tap->index) < 0)
+	if (nl_query(nl, request, take_index, tap) < 0)
 		return -1;
 	errno = ENODEV;
 	return tap->index ? 0 : -1;

@@ -13,6 +13,7 @@
 struct tap_device {
 	int index;
 	char name[IFNAMSIZ];
+	char mac[18]; /* of the host's end */
 	int fds[TAP_QUEUES_MAX];
 	unsigned int queues;
 };

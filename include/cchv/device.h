@@ -352,6 +352,22 @@ int cchv_net_config_set_route_onlink(cchv_net_config *config, int onlink);
 int cchv_net_config_add_neighbour(cchv_net_config *config, const char *ip, const char *mac);
 
 /**
+ * cchv_net_config_set_route_localnet() - let the interface carry 127.0.0.0/8
+ * @config:   the network device's settings
+ * @localnet: 1: what comes for 127.0.0.1 is taken, and answered; 0 (the default): it is dropped
+ *
+ * The guest's net.ipv4.conf.IF.route_localnet: who can send to the tap reaches what listens on the
+ * guest's loopback alone. The caller keeps strangers from it.
+ *
+ * Valid in: always.
+ * Threads:  one at a time per config.
+ * Since:    0.1
+ *
+ * Return: CCHV_OK or CCHV_ERR_INVALID.
+ */
+int cchv_net_config_set_route_localnet(cchv_net_config *config, int localnet);
+
+/**
  * cchv_net_config_add_dns_server() - add a name server to the guest's resolv.conf
  * @config: the network device's settings
  * @ip:     IPv4 or IPv6 address

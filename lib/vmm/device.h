@@ -36,6 +36,7 @@ struct cchv_net_config {
 	struct json *addresses;  /* array of strings */
 	struct json *routes;     /* array as the agent takes it */
 	struct json *neighbours; /* the same */
+	int route_localnet;
 	struct json *dns_servers, *dns_searches, *dns_options; /* arrays of strings */
 };
 

@@ -275,6 +275,11 @@ def case_network(place):
         equal(call("net.configure", device="0000:00:0d.0", name="eth0", addresses=["10.9.8.7/24"],
                    routes=[{"destination": "default", "gateway": "10.9.8.1", "metric": 7}]), {"name": "eth0"})
         equal(shown(), first)
+        # What listens on the loopback is nobody's else until the host says so.
+        localnet = "/proc/sys/net/ipv4/conf/eth0/route_localnet"
+        equal(c.text("cat", localnet), "0\n")
+        equal(call("net.configure", mac=place.MAC, localnet=True), {"name": "eth0"})
+        equal(c.text("cat", localnet), "1\n")
         equal(call("net.configure", mac=place.MAC, name="lan"), {"name": "lan"})
         equal("lan" in c.text("ls", "/sys/class/net").split(), True)
         # Its own network namespace sees none of it.
@@ -289,6 +294,7 @@ def case_network(place):
                                 (dict(mac=place.MAC, routes=[{"destination": "10.77.0.0/16", "gateway": "10.66.0.1"}]),
                                  "ENETUNREACH", "routes[0]"),
                                 (dict(mac=place.MAC, neighbours=[{"address": "10.9.8.3"}]), "EINVAL", "neighbours[0].mac"),
+                                (dict(mac=place.MAC, localnet="yes"), "EINVAL", "localnet"),
                                 (dict(mac="02:00:00:00:00:99"), "ETIMEDOUT", "02:00:00:00:00:99")):
         refused(errno, "device", call, "net.configure", message=part, **params)
 

@@ -313,6 +313,12 @@ static void check_network(struct box *box)
 	expect(box, "ping -c 1 -W 10 -s 1400 10.77.0.1 >/dev/null && echo whole", "whole\n");
 	SH("$OUT busybox ping -c 1 -W 10 10.77.0.2 >/dev/null; $OUT busybox ping -6 -c 1 -W 10 fd00:77::2 >/dev/null");
 	printf("ok ping from outside\n");
+	/* As "kubectl port-forward": what listens on the guest's loopback alone, by that of the namespace. */
+	expect(box, "mkdir /www && echo forwarded >/www/f && httpd -p 127.0.0.1:8080 -h /www && echo listens",
+	       "listens\n");
+	SH("[ \"$(printf 'GET /f HTTP/1.0\\r\\n\\r\\n' | $POD busybox nc 127.0.0.1 8080 | tail -n 1)\" = forwarded ]");
+	SH("! $OUT busybox nc -w 5 10.77.0.2 8080 </dev/null 2>/dev/null");
+	printf("ok the guest's loopback\n");
 	/* Big segments and checksums that are made by nobody until they are needed. */
 	counter = count_bytes(5000, 20000000);
 	expect(box, "head -c 20000000 /dev/zero | nc 10.77.0.1 5000 && echo sent", "sent\n");

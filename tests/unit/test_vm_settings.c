@@ -106,6 +106,21 @@ TEST(the_last_route_has_settings)
 	cchv_net_config_free(n);
 }
 
+TEST(the_loopback_is_carried_when_asked_for)
+{
+	cchv_net_config *n = NULL, *copy = NULL;
+
+	CHECK_INT(cchv_net_config_new(&n), 0);
+	CHECK_INT(cchv_net_config_set_route_localnet(NULL, 1), CCHV_ERR_INVALID);
+	CHECK_INT(cchv_net_config_set_route_localnet(n, 2), CCHV_ERR_INVALID);
+	CHECK_INT(n->route_localnet, 0);
+	CHECK_INT(cchv_net_config_set_route_localnet(n, 1), 0);
+	CHECK_INT(net_config_copy(n, &copy), 0);
+	CHECK_INT(copy->route_localnet, 1);
+	cchv_net_config_free(copy);
+	cchv_net_config_free(n);
+}
+
 TEST(a_copy_is_whole_and_its_own)
 {
 	cchv_vm_config *c = new_config(), *copy = NULL;

@@ -86,6 +86,7 @@ DECLARATIONS = {
     "cchv_net_config_set_route_source": (INT, HANDLE, STRING),
     "cchv_net_config_set_route_mtu": (INT, HANDLE, U32),
     "cchv_net_config_set_route_onlink": (INT, HANDLE, INT),
+    "cchv_net_config_set_route_localnet": (INT, HANDLE, INT),
     "cchv_net_config_add_neighbour": (INT, HANDLE, STRING, STRING),
     "cchv_net_config_add_dns_server": (INT, HANDLE, STRING),
     "cchv_net_config_add_dns_search": (INT, HANDLE, STRING),

@@ -35,7 +35,8 @@ class Net(_ffi.Handle):
     _free = "cchv_net_config_free"
 
     def __init__(self, *, tap=None, tap_fds=(), id=None, mac=None, mtu=None, queues=None, guest_name=None,
-                 addresses=(), routes=(), neighbours=(), dns_servers=(), dns_search=(), dns_options=()):
+                 addresses=(), routes=(), neighbours=(), dns_servers=(), dns_search=(), dns_options=(),
+                 route_localnet=False):
         super().__init__(None)
         self._pointer = _ffi.new_handle("cchv_net_config_new")
         for name, value in (("id", id), ("tap", tap), ("mac", mac), ("guest_name", guest_name)):
@@ -53,6 +54,8 @@ class Net(_ffi.Handle):
             self._set("cchv_net_config_add_route", _ffi.to_bytes(destination), _ffi.to_bytes(gateway), metric)
             for name, value in (more[0] if more else {}).items():
                 self._set("cchv_net_config_set_route_" + name, _ffi.to_bytes(value) if name == "source" else int(value))
+        if route_localnet:
+            self._set("cchv_net_config_set_route_localnet", 1)
         for ip, neighbour in neighbours:
             self._set("cchv_net_config_add_neighbour", _ffi.to_bytes(ip), _ffi.to_bytes(neighbour))
         for name, values in (("server", dns_servers), ("search", dns_search), ("option", dns_options)):
