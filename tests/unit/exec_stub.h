@@ -12,6 +12,8 @@
 #include "vm_process.h"
 #include "vm_stop.h"
 
+#include <poll.h>
+
 #include <cchv/container.h>
 #include <cchv/event.h>
 
@@ -42,7 +44,7 @@ static inline void stub_begin(void (*script)(int listener))
 	vm->state = CCHV_VM_RUNNING;
 	CHECK_INT(vm_enter(vm, NULL), 0);
 	CHECK_INT(vm_agent_dial(vm, NULL, 0, NULL), 0);
-	CHECK_INT(vm_agent_wait(vm, clock_deadline(5000), NULL), 0);
+	CHECK_INT(vm_agent_wait(vm, clock_deadline(PATIENCE_MS), NULL), 0);
 	vm_leave(vm);
 }
 
@@ -82,7 +84,7 @@ static inline cchv_exec *stub_start(cchv_stdio_config *stdio)
 {
 	cchv_exec *exec = NULL;
 
-	CHECK_INT(stub_exec(stdio, 5000, &exec, NULL), 0);
+	CHECK_INT(stub_exec(stdio, PATIENCE_MS, &exec, NULL), 0);
 	return exec;
 }
 
@@ -127,6 +129,25 @@ static inline void stub_serve(int ms)
 		vm_serve(vm, deadline, NULL);
 		vm_leave(vm);
 	}
+}
+
+/* One round; what waits in it may come at any time: for loops that wait for something. */
+static inline void stub_round(uint64_t deadline)
+{
+	CHECK(!clock_passed(deadline));
+	CHECK_INT(vm_enter(vm, NULL), 0);
+	vm_serve(vm, clock_deadline(100), NULL);
+	vm_leave(vm);
+}
+
+/* Until what was written to, or closed on, the other side of a descriptor has come to this one. */
+static inline void stub_until_readable(int fd)
+{
+	uint64_t deadline = clock_deadline(PATIENCE_MS);
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	while (poll(&p, 1, 0) == 0)
+		stub_round(deadline);
 }
 
 /* ---- the script's words ---- */

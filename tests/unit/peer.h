@@ -96,7 +96,7 @@ static inline void peer_send(int fd, const char *json)
 	cleanup_json struct json *message = NULL;
 
 	if (json_parse(json, strlen(json), &message, NULL) < 0 ||
-	    frame_send(fd, message, clock_deadline(5000), NULL) < 0)
+	    frame_send(fd, message, clock_deadline(PATIENCE_MS), NULL) < 0)
 		_exit(13);
 }
 
@@ -106,7 +106,7 @@ static inline const char *peer_recv(int fd)
 	static struct buf text = BUF_INIT(1 << 20);
 	cleanup_json struct json *message = NULL;
 
-	if (frame_recv(fd, &message, clock_deadline(5000), NULL) < 0)
+	if (frame_recv(fd, &message, clock_deadline(PATIENCE_MS), NULL) < 0)
 		_exit(14);
 	text.len = 0;
 	if (json_print(message, 0, &text) < 0)
@@ -134,10 +134,10 @@ static inline void peer_expect_close(int fd)
 	close(fd);
 }
 
-/* Run the loop until *flag, at most ten seconds. */
+/* Run the loop until *flag. */
 static inline void run_until(struct loop *loop, const int *flag)
 {
-	uint64_t deadline = clock_deadline(10000);
+	uint64_t deadline = clock_deadline(PATIENCE_MS);
 
 	while (!*flag) {
 		CHECK(!clock_passed(deadline));

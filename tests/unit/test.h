@@ -14,6 +14,12 @@
 #include <string.h>
 #include <unistd.h>
 
+/*
+ * For what must come: a machine may give a process no turn for seconds. Below the alarm of a case, so that the line
+ * that waits is told. A bound that is itself the promise is ten times the promise.
+ */
+#define PATIENCE_MS 50000
+
 struct test_case {
 	const char *name;
 	void (*fn)(void);

@@ -36,19 +36,13 @@ static const char *knock(const char *json, int *ret_fd)
 	int fd;
 
 	snprintf(path, sizeof(path), "%s/attach.sock", test_dir());
-	fd = fd_unix_connect(path, clock_deadline(1000));
+	fd = fd_unix_connect(path, clock_deadline(PATIENCE_MS));
 	CHECK(fd >= 0);
 	CHECK_INT(json_parse(json, strlen(json), &message, NULL), 0);
-	CHECK_INT(frame_send(fd, message, clock_deadline(1000), NULL), 0);
-	for (int i = 0; i < 100; i++) {
-		struct pollfd p = { .fd = fd, .events = POLLIN };
-
-		if (poll(&p, 1, 0) > 0)
-			break;
-		stub_serve(10);
-	}
+	CHECK_INT(frame_send(fd, message, clock_deadline(PATIENCE_MS), NULL), 0);
+	stub_until_readable(fd);
 	text.len = 0;
-	if (frame_recv(fd, &reply, clock_deadline(1000), NULL) < 0)
+	if (frame_recv(fd, &reply, clock_deadline(PATIENCE_MS), NULL) < 0)
 		buf_append_string(&text, "closed");
 	else
 		CHECK_INT(json_print(reply, 0, &text), 0);
@@ -93,15 +87,24 @@ static void write_when_told(int listener)
 	script_end(fd);
 }
 
-static void tell(int times)
+/* How many lines were written when the last tell() returned. */
+static unsigned int told;
+
+/* The lines have come: "from now on" is after them. */
+static void tell(unsigned int times)
 {
-	for (int i = 0; i < times; i++)
+	uint64_t deadline = clock_deadline(PATIENCE_MS);
+
+	for (unsigned int i = 0; i < times; i++)
 		CHECK_INT(write(trigger[1], "x", 1), 1);
-	stub_serve(100);
+	told += times;
+	while (pump_out_received(exec->exec->streams[CCHV_STDOUT].out) < told * 7)
+		stub_round(deadline);
 }
 
 static void begin_told(void)
 {
+	told = 0;
 	CHECK_INT(pipe2(trigger, O_CLOEXEC), 0);
 	begin(write_when_told, 0);
 	close(trigger[0]);
@@ -124,8 +127,8 @@ TEST(output_from_now_on_for_everybody)
 	CHECK_INT(vm_enter(vm, NULL), 0);
 	CHECK_INT(exec_handle_new(exec->exec, &other, NULL), 0);
 	vm_leave(vm);
-	CHECK_INT(cchv_exec_attach(other, stdio, 1000, NULL), 0);
-	CHECK_INT(cchv_exec_attach(other, stdio, 1000, NULL), CCHV_ERR_STATE);
+	CHECK_INT(cchv_exec_attach(other, stdio, PATIENCE_MS, NULL), 0);
+	CHECK_INT(cchv_exec_attach(other, stdio, PATIENCE_MS, NULL), CCHV_ERR_STATE);
 	close(fds[1]);
 	cchv_stdio_config_free(stdio);
 	tell(1);
@@ -133,13 +136,13 @@ TEST(output_from_now_on_for_everybody)
 	tell(1);
 	close(trigger[1]);
 	/* The handle that is attached has everything when its wait returns. */
-	CHECK_INT(cchv_exec_wait(other, 5000, &code, NULL, NULL), 0);
+	CHECK_INT(cchv_exec_wait(other, PATIENCE_MS, &code, NULL, NULL), 0);
 	CHECK_INT(code, 0);
 	CHECK_INT(read(fds[0], text, sizeof(text)), 14);
 	CHECK_STR(text, "line 2\nline 3\n");
 	CHECK_INT(read(fds[0], text, sizeof(text)), 0);
-	CHECK_INT(fd_read_full(socket, text, sizeof(text), clock_deadline(1000)), 14);
-	CHECK_INT(fd_read_full(late, text, sizeof(text), clock_deadline(1000)), 7);
+	CHECK_INT(fd_read_full(socket, text, sizeof(text), clock_deadline(PATIENCE_MS)), 14);
+	CHECK_INT(fd_read_full(late, text, sizeof(text), clock_deadline(PATIENCE_MS)), 7);
 	CHECK(memcmp(text, "line 3\n", 7) == 0);
 	close(fds[0]);
 	close(socket);
@@ -157,7 +160,7 @@ TEST(who_leaves_is_not_missed)
 	close(socket);
 	tell(3);
 	close(trigger[1]);
-	CHECK_INT(cchv_exec_wait(exec, 5000, &code, NULL, NULL), 0);
+	CHECK_INT(cchv_exec_wait(exec, PATIENCE_MS, &code, NULL, NULL), 0);
 	CHECK_INT(code, 0);
 	end();
 }
@@ -171,18 +174,18 @@ TEST(detaching_leaves_the_process_alone)
 	begin_told();
 	CHECK_INT(cchv_stdio_config_new(&stdio), 0);
 	CHECK_INT(cchv_stdio_config_set_pipe(stdio, CCHV_STDOUT), 0);
-	CHECK_INT(cchv_exec_attach(exec, stdio, 1000, NULL), 0);
+	CHECK_INT(cchv_exec_attach(exec, stdio, PATIENCE_MS, NULL), 0);
 	CHECK_INT(cchv_exec_take_fd(exec, CCHV_STDOUT, &fd, NULL), 0);
 	tell(1);
 	CHECK_INT(read(fd, text, sizeof(text)), 7);
 	close(fd);
-	CHECK_INT(cchv_exec_attach(exec, stdio, 1000, NULL), 0);
+	CHECK_INT(cchv_exec_attach(exec, stdio, PATIENCE_MS, NULL), 0);
 	CHECK_INT(cchv_exec_detach(exec, NULL), 0);
 	CHECK_INT(cchv_exec_detach(exec, NULL), 0);
 	tell(1);
 	cchv_stdio_config_free(stdio);
 	close(trigger[1]);
-	CHECK_INT(cchv_exec_wait(exec, 5000, &code, NULL, NULL), 0);
+	CHECK_INT(cchv_exec_wait(exec, PATIENCE_MS, &code, NULL, NULL), 0);
 	end();
 }
 
@@ -196,7 +199,7 @@ static void write_for_ever(int listener)
 	out = script_stream(listener, "stdout");
 	script_reply(fd, id, "{\"pid\":7}");
 	for (int i = 0; i < 64; i++)
-		if (fd_write_full(out, block, sizeof(block), clock_deadline(10000)) < 0)
+		if (fd_write_full(out, block, sizeof(block), clock_deadline(PATIENCE_MS)) < 0)
 			_exit(70);
 	shutdown(out, SHUT_WR);
 	peer_send(fd, EXITED(1, 0, "{\"stdout\":4194304}"));
@@ -213,7 +216,7 @@ TEST(who_lags_is_disconnected_and_the_process_never_waits)
 
 	begin(write_for_ever, 0);
 	CHECK_STR(knock(ATTACH("stdout"), &socket), "{\"result\":{}}");
-	CHECK_INT(cchv_exec_wait(exec, 10000, &code, NULL, NULL), 0);
+	CHECK_INT(cchv_exec_wait(exec, PATIENCE_MS, &code, NULL, NULL), 0);
 	CHECK_INT(code, 0);
 	while ((n = read(socket, block, sizeof(block))) > 0)
 		total += (size_t)n;
@@ -231,7 +234,7 @@ static void echo_input(int listener)
 	in = script_stream(listener, "stdin");
 	out = script_stream(listener, "stdout");
 	script_reply(fd, id, "{\"pid\":7}");
-	if (fd_read_full(in, text, 4, clock_deadline(5000)) != 4 || strcmp(text, "abcd") != 0)
+	if (fd_read_full(in, text, 4, clock_deadline(PATIENCE_MS)) != 4 || strcmp(text, "abcd") != 0)
 		_exit(71);
 	id = script_expect(fd, "exec.close_stdin");
 	script_reply(fd, id, "{}");
@@ -240,6 +243,15 @@ static void echo_input(int listener)
 	peer_send(fd, EXITED(1, 0, "{}"));
 	peer_expect_close(out);
 	script_end(fd);
+}
+
+/* So many bytes have gone to the process. */
+static void wait_for_input(uint64_t bytes)
+{
+	uint64_t deadline = clock_deadline(PATIENCE_MS);
+
+	while (pump_in_sent(exec->exec->streams[CCHV_STDIN].in) < bytes)
+		stub_round(deadline);
 }
 
 TEST(input_is_mixed_and_ends_only_when_told)
@@ -251,19 +263,19 @@ TEST(input_is_mixed_and_ends_only_when_told)
 	CHECK_STR(knock(ATTACH("stdin"), &one), "{\"result\":{}}");
 	CHECK_INT(cchv_stdio_config_new(&stdio), 0);
 	CHECK_INT(cchv_stdio_config_set_pipe(stdio, CCHV_STDIN), 0);
-	CHECK_INT(cchv_exec_attach(exec, stdio, 1000, NULL), 0);
+	CHECK_INT(cchv_exec_attach(exec, stdio, PATIENCE_MS, NULL), 0);
 	CHECK_INT(cchv_exec_take_fd(exec, CCHV_STDIN, &two, NULL), 0);
 	cchv_stdio_config_free(stdio);
 	CHECK_INT(write(one, "ab", 2), 2);
-	stub_serve(50);
+	wait_for_input(2);
 	/* A client's end is not the end. */
 	close(one);
 	stub_serve(50);
 	CHECK_INT(write(two, "cd", 2), 2);
-	stub_serve(50);
+	wait_for_input(4);
 	CHECK_STR(knock("{\"kind\":\"close_stdin\",\"version\":1,\"container\":\"\",\"exec\":\"e\"}", NULL),
 	          "{\"result\":{}}");
-	CHECK_INT(cchv_exec_wait(exec, 5000, &code, NULL, NULL), 0);
+	CHECK_INT(cchv_exec_wait(exec, PATIENCE_MS, &code, NULL, NULL), 0);
 	CHECK_INT(code, 0);
 	close(two);
 	end();
@@ -284,7 +296,7 @@ TEST(what_makes_no_sense_is_refused)
 	fd = fd_unix_connect(vm->guest->attach ? "/nonexistent" : "", 0);
 	CHECK_INT(fd, -1);
 	close(trigger[1]);
-	CHECK_INT(cchv_exec_wait(exec, 5000, &code, NULL, NULL), 0);
+	CHECK_INT(cchv_exec_wait(exec, PATIENCE_MS, &code, NULL, NULL), 0);
 	CHECK_CONTAINS(knock(ATTACH("stdout"), NULL), "\"code\":-3");
 	end();
 }
@@ -292,24 +304,30 @@ TEST(what_makes_no_sense_is_refused)
 TEST(rubbish_and_silence_are_shown_out)
 {
 	char path[200], byte;
+	uint64_t start;
 	int fds[3], code;
 
 	begin_told();
 	snprintf(path, sizeof(path), "%s/attach.sock", test_dir());
+	start = clock_mono_ns();
 	for (int i = 0; i < 3; i++)
-		fds[i] = fd_unix_connect(path, clock_deadline(1000));
+		fds[i] = fd_unix_connect(path, clock_deadline(PATIENCE_MS));
 	CHECK_INT(write(fds[0], "\xff\xff\xff\xff", 4), 4);
 	/* Input before the answer. */
 	CHECK_INT(write(fds[1], "\x02\0\0\0{}x", 7), 7);
-	stub_serve(100);
-	CHECK(recv(fds[0], &byte, 1, MSG_DONTWAIT) <= 0);
-	CHECK(recv(fds[1], &byte, 1, MSG_DONTWAIT) <= 0);
-	stub_serve(5100);
+	for (int i = 0; i < 2; i++) {
+		stub_until_readable(fds[i]);
+		/* Closed; with what it did not read left, that is a reset. */
+		CHECK(recv(fds[i], &byte, 1, MSG_DONTWAIT) == 0 || errno == ECONNRESET);
+	}
+	/* Silence, for five seconds. */
+	stub_until_readable(fds[2]);
 	CHECK_INT(recv(fds[2], &byte, 1, MSG_DONTWAIT), 0);
+	CHECK(clock_mono_ns() - start > 4500 * NS_PER_MS);
 	for (int i = 0; i < 3; i++)
 		close(fds[i]);
 	close(trigger[1]);
-	CHECK_INT(cchv_exec_wait(exec, 5000, &code, NULL, NULL), 0);
+	CHECK_INT(cchv_exec_wait(exec, PATIENCE_MS, &code, NULL, NULL), 0);
 	end();
 	CHECK_INT(access(path, F_OK), -1);
 }

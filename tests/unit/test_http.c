@@ -73,7 +73,7 @@ static pid_t serve(const char *const *answers, int count)
 
 	if (pid)
 		return pid;
-	alarm(20);
+	alarm(PATIENCE_MS / 1000);
 	for (int i = 0; i < count;) {
 		int fd = accept(listener, NULL, NULL);
 		char request[8192];
@@ -129,7 +129,7 @@ static void on_reply(int result, struct json **body, cchv_error **error, void *u
 
 static void run(struct outcome *o)
 {
-	uint64_t deadline = clock_deadline(10000);
+	uint64_t deadline = clock_deadline(PATIENCE_MS);
 
 	while (!o->done) {
 		CHECK(!clock_passed(deadline));
@@ -166,8 +166,8 @@ TEST(calls_on_one_connection)
 
 	setup(1);
 	pid = serve(answers, 3);
-	call("PUT", "vm.create", "{\"a\":18446744073709551615}", 5000, &o);
-	call("PUT", "vm.boot", NULL, 5000, &p);
+	call("PUT", "vm.create", "{\"a\":18446744073709551615}", PATIENCE_MS, &o);
+	call("PUT", "vm.boot", NULL, PATIENCE_MS, &p);
 	run(&o);
 	CHECK_INT(o.result, CCHV_OK);
 	CHECK_STR(o.text, "[\"PUT /api/v1/vm.create HTTP/1.1\",{\"a\":18446744073709551615},0,0]");
@@ -176,7 +176,7 @@ TEST(calls_on_one_connection)
 	CHECK_INT(p.result, CCHV_OK);
 	CHECK(!p.text);
 	CHECK_INT(pipe(fds), 0);
-	call("GET", "vm.info", NULL, 5000, &o);
+	call("GET", "vm.info", NULL, PATIENCE_MS, &o);
 	run(&o);
 	CHECK_STR(o.text, "[\"GET /api/v1/vm.info HTTP/1.1\",null,0,0]");
 	forget(&o);
@@ -224,7 +224,7 @@ TEST(descriptors_travel_with_a_request)
 	serve(answers, 1);
 	CHECK_INT(pipe(fds), 0);
 	json_set_string(body, "id", "net0");
-	CHECK_INT(vmm_http_call_fds(http, "vm.add-net", body, fds, 2, 5000, on_reply, &o, &c, NULL), 0);
+	CHECK_INT(vmm_http_call_fds(http, "vm.add-net", body, fds, 2, PATIENCE_MS, on_reply, &o, &c, NULL), 0);
 	close(fds[0]);
 	close(fds[1]);
 	run(&o);
@@ -247,32 +247,32 @@ TEST(refusals_and_rubbish)
 
 	setup(0);
 	pid = serve(answers, 5);
-	call("PUT", "vm.boot", NULL, 5000, &o);
+	call("PUT", "vm.boot", NULL, PATIENCE_MS, &o);
 	run(&o);
 	CHECK_INT(o.result, CCHV_ERR_VMM);
 	CHECK_CONTAINS(o.error, "vm.boot: inner cause (outer)");
 	forget(&o);
-	call("PUT", "vm.boot", NULL, 5000, &o);
+	call("PUT", "vm.boot", NULL, PATIENCE_MS, &o);
 	run(&o);
 	CHECK_INT(o.result, CCHV_ERR_VMM);
 	CHECK_CONTAINS(o.error, "status 404");
 	forget(&o);
-	call("GET", "vm.info", NULL, 5000, &o);
+	call("GET", "vm.info", NULL, PATIENCE_MS, &o);
 	run(&o);
 	CHECK_INT(o.result, CCHV_ERR_PROTOCOL);
 	forget(&o);
-	call("GET", "vm.info", NULL, 5000, &o);
+	call("GET", "vm.info", NULL, PATIENCE_MS, &o);
 	run(&o);
 	CHECK_INT(o.result, CCHV_ERR_PROTOCOL);
 	forget(&o);
-	call("GET", "vm.info", NULL, 5000, &o);
+	call("GET", "vm.info", NULL, PATIENCE_MS, &o);
 	run(&o);
 	CHECK_INT(o.result, CCHV_ERR_VMM_GONE);
 	forget(&o);
 	CHECK_INT(waitpid(pid, NULL, 0), pid);
 	/* Nobody listens any more. */
 	fd_close(&listener);
-	call("GET", "vm.info", NULL, 5000, &o);
+	call("GET", "vm.info", NULL, PATIENCE_MS, &o);
 	run(&o);
 	CHECK_INT(o.result, CCHV_ERR_VMM_GONE);
 	forget(&o);
@@ -306,14 +306,14 @@ TEST(an_abort_ends_all)
 	struct outcome o = { 0 }, p = { 0 }, q = { 0 };
 
 	setup(1);
-	call("PUT", "vm.boot", NULL, 5000, &o);
-	call("GET", "vm.info", NULL, 5000, &p);
-	CHECK(loop_run_once(loop, clock_deadline(1000), NULL) >= 0);
+	call("PUT", "vm.boot", NULL, PATIENCE_MS, &o);
+	call("GET", "vm.info", NULL, PATIENCE_MS, &p);
+	CHECK(loop_run_once(loop, clock_deadline(PATIENCE_MS), NULL) >= 0);
 	vmm_http_abort(http, "the VMM died");
 	CHECK_INT(o.done + p.done, 2);
 	CHECK_INT(o.result, CCHV_ERR_VMM_GONE);
 	CHECK_STR(p.error, "vm.info: the VMM died");
-	call("GET", "vm.info", NULL, 5000, &q);
+	call("GET", "vm.info", NULL, PATIENCE_MS, &q);
 	run(&q);
 	CHECK_INT(q.result, CCHV_ERR_VMM_GONE);
 	forget(&o);
@@ -330,7 +330,7 @@ TEST(an_idle_connection_wakes_nobody)
 
 	setup(1);
 	pid = serve(answers, 1);
-	call("PUT", "vm.boot", NULL, 5000, &o);
+	call("PUT", "vm.boot", NULL, PATIENCE_MS, &o);
 	run(&o);
 	/* The server has closed by now; curl may still have had a timer. */
 	CHECK_INT(waitpid(pid, NULL, 0), pid);
