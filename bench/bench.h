@@ -51,6 +51,7 @@ struct bench_case {
 
 int case_ready(struct bench *bench);
 int case_exec(struct bench *bench);
+int case_exec_container(struct bench *bench);
 int case_stdout(struct bench *bench);
 int case_many(struct bench *bench);
 int case_memory(struct bench *bench);
@@ -70,7 +71,11 @@ double samples_ratio(const struct samples *a, const struct samples *b);
 /* result.c: figures are kept, printed as a table at the end, and written as JSON. */
 void result_add(const struct figure *figure);
 int result_print(void); /* how many targets were missed */
-int result_write_json(const char *path);
+int result_write_json(struct bench *bench, const char *path);
+
+/* environment.c: what was measured, and where: the member "environment" */
+struct yajl_gen_t;
+void environment_put(struct bench *bench, struct yajl_gen_t *g);
 
 /* bench_vm.c: VMs with the helper inside */
 /* Write PATH: the default initramfs with one more file in it. 0 or -1. */
@@ -91,6 +96,9 @@ cchv_exec *vm_serve(cchv_vm *vm, const char *what, const char *port);
 /* Dial a vsock port of the guest through the VMM's socket. fd or -1. */
 int vm_dial(struct bench *bench, const char *id, unsigned int port);
 
+/* In a VM of ours a container with the helper as its whole image, asleep: from here on what is run in the VM is run
+ * in it. NULL after a line on stderr; the caller frees it. */
+cchv_container *container_in(struct bench *bench, cchv_vm *vm);
 /* A container of the CLI with the helper as its whole image, asleep; its id. 0 or -1. */
 int container_start(struct bench *bench, char *id, size_t room);
 void container_end(struct bench *bench, const char *id);

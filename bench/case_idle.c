@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* idle: wake-ups of our processes in ten seconds of a VM that has nothing to do, by their context-switch
- * counters. */
+/* idle: wake-ups of our processes in ten seconds of VMs that have nothing to do, by their context-switch counters:
+ * every thread of the VMM process, of the monitor of a container of the command, of the agent; voluntary (it was
+ * woken and went to sleep) and not (it was taken off). The owner in C is this process. */
 #include "bench.h"
 
 #include <dirent.h>
@@ -33,7 +34,8 @@ static long switches(int pid)
 		snprintf(status, sizeof(status), "%s/%s/status", path, e->d_name);
 		file = e->d_name[0] == '.' ? NULL : fopen(status, "re");
 		while (file && fgets(line, sizeof(line), file))
-			if (sscanf(line, "voluntary_ctxt_switches: %ld", &n) == 1)
+			if (sscanf(line, "voluntary_ctxt_switches: %ld", &n) == 1 ||
+			    sscanf(line, "nonvoluntary_ctxt_switches: %ld", &n) == 1)
 				total += n;
 		if (file)
 			fclose(file);
@@ -42,9 +44,10 @@ static long switches(int pid)
 	return total;
 }
 
-static int vmm_pid(struct bench *bench, const char *id)
+/* Of a VM's "vmm" or its "owner"; 0: unknown. */
+static int pid_of(struct bench *bench, const char *id, const char *who)
 {
-	const char *keys[] = { "vmm", "pid", NULL };
+	const char *keys[] = { who, "pid", NULL };
 	char path[160], text[8192] = "";
 	yajl_val tree, v;
 	FILE *file;
@@ -82,6 +85,47 @@ static void drain(cchv_vm *vm)
 		cchv_event_free(event);
 }
 
+/* Until nothing has woken either for as long as that, at most a minute. */
+static void settle(int monitor, int vmm)
+{
+	for (int i = 0; i < 60000 / SETTLE_MS; i++) {
+		long before = switches(monitor) + switches(vmm);
+
+		poll(NULL, 0, SETTLE_MS);
+		if (switches(monitor) + switches(vmm) == before)
+			return;
+	}
+}
+
+/* A container that sleeps, as "cchv run -d" leaves it: its monitor and its VMM. */
+static int measure_monitor(struct bench *bench)
+{
+	struct figure f = { .name = "idle-monitor",
+			    .what = "wake-ups of monitor and VMM process in 10 s of a sleeping container",
+			    .unit = "wake-ups",
+			    .target = 0 };
+	long before[2], after[2];
+	int monitor, vmm;
+	char id[80] = "";
+
+	if (container_start(bench, id, sizeof(id)) < 0)
+		return complain("start a container", NULL);
+	monitor = pid_of(bench, id, "owner");
+	vmm = pid_of(bench, id, "vmm");
+	settle(monitor, vmm);
+	before[0] = switches(monitor);
+	before[1] = switches(vmm);
+	poll(NULL, 0, IDLE_MS);
+	after[0] = switches(monitor);
+	after[1] = switches(vmm);
+	container_end(bench, id);
+	if (before[0] < 0 || before[1] < 0 || after[0] < 0 || after[1] < 0)
+		return complain("context-switch counters cannot be read", NULL);
+	f.value = (double)(after[0] - before[0] + after[1] - before[1]);
+	result_add(&f);
+	return 0;
+}
+
 int case_idle(struct bench *bench)
 {
 	struct figure f = { .name = "idle-wakeups",
@@ -100,7 +144,7 @@ int case_idle(struct bench *bench)
 
 	if (!vm)
 		return -1;
-	pid = vmm_pid(bench, "bench-idle");
+	pid = pid_of(bench, "bench-idle", "vmm");
 	/* What the boot left over settles first; the agent's own cost of one question is measured by asking
 	 * twice. */
 	p.fd = cchv_vm_get_fd(vm);
@@ -123,7 +167,7 @@ int case_idle(struct bench *bench)
 	vmm_after = switches(pid);
 	agent_after = agent_switches(vm);
 	cchv_vm_free(vm);
-	if (vmm_before < 0 || agent_before < 0)
+	if (vmm_before < 0 || vmm_after < 0 || agent_before < 0 || agent_mid < 0 || agent_after < 0)
 		return complain("context-switch counters cannot be read", NULL);
 	f.value = (double)(vmm_after - vmm_before + owner_wakes);
 	g.value = (double)(agent_after - agent_mid) - (double)(agent_mid - agent_before);
@@ -131,5 +175,5 @@ int case_idle(struct bench *bench)
 		g.value = 0;
 	result_add(&f);
 	result_add(&g);
-	return 0;
+	return measure_monitor(bench);
 }

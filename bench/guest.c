@@ -141,7 +141,7 @@ static int time_forkexec(char *self, int count)
 	return 0;
 }
 
-/* How often PID 1 has gone to sleep and been woken. */
+/* How often PID 1, which has one thread, has been taken off its CPU: to sleep, or for somebody else. */
 static int print_switches(void)
 {
 	FILE *file = fopen("/proc/1/status", "r");
@@ -149,8 +149,9 @@ static int print_switches(void)
 	long n, total = 0;
 
 	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "voluntary_ctxt_switches: %ld", &n) == 1)
-			total = n;
+		if (sscanf(line, "voluntary_ctxt_switches: %ld", &n) == 1 ||
+		    sscanf(line, "nonvoluntary_ctxt_switches: %ld", &n) == 1)
+			total += n;
 	printf("%ld\n", total);
 	return file ? 0 : 1;
 }

@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 static const struct bench_case cases[] = {
-	{ "vm-ready", case_ready },      { "exec", case_exec },     { "stdout", case_stdout },
+	{ "vm-ready", case_ready },      { "exec", case_exec },     { "exec-container", case_exec_container },
+	{ "stdout", case_stdout },
 	{ "eight", case_many },          { "memory", case_memory }, { "idle", case_idle },
 	{ "initramfs", case_initramfs },
 	{ "clone", case_clone },         { "kernel", case_kernel },
@@ -163,11 +164,11 @@ int main(int argc, char **argv)
 	if (child)
 		return memory_child(&bench);
 	r = run_cases(&bench, argc, argv);
-	cchv_ctx_free(bench.ctx);
 	if (result_print() > 0 || r < 0)
 		r = 1;
-	if (json && result_write_json(json) < 0)
+	if (json && result_write_json(&bench, json) < 0)
 		r = 1;
+	cchv_ctx_free(bench.ctx);
 	snprintf(command, sizeof(command), "rm -rf %s", bench.directory);
 	return system(command) != 0 || r ? 1 : 0;
 }

@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
-#include <unistd.h>
 #include <yajl/yajl_gen.h>
 
 #define MAX_FIGURES 32
@@ -99,21 +97,7 @@ static void put_samples(yajl_gen g, const char *key, const char *name, const str
 	yajl_gen_map_close(g);
 }
 
-static void put_environment(yajl_gen g)
-{
-	struct utsname u;
-
-	uname(&u);
-	put(g, "environment");
-	yajl_gen_map_open(g);
-	put_text(g, "libcchv", cchv_version());
-	put_text(g, "host_kernel", u.release);
-	put(g, "host_cpus");
-	yajl_gen_integer(g, sysconf(_SC_NPROCESSORS_ONLN));
-	yajl_gen_map_close(g);
-}
-
-int result_write_json(const char *path)
+int result_write_json(struct bench *bench, const char *path)
 {
 	yajl_gen g = yajl_gen_alloc(NULL);
 	const unsigned char *text;
@@ -123,7 +107,7 @@ int result_write_json(const char *path)
 
 	yajl_gen_config(g, yajl_gen_beautify, 1);
 	yajl_gen_map_open(g);
-	put_environment(g);
+	environment_put(bench, g);
 	put(g, "figures");
 	yajl_gen_array_open(g);
 	for (size_t i = 0; i < figure_count; i++) {
