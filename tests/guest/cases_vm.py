@@ -261,7 +261,9 @@ def case_network(place):
                neighbours=[{"address": "10.9.8.1", "mac": "02:00:00:00:00:01"}]), {"name": "eth0"})
     with place.container() as c:
         def shown():
-            return c.sh("ip addr show eth0; ip route; ip -6 route; ip neigh; cat /sys/class/net/eth0/mtu")
+            # What a router announces comes when it likes, and its time runs.
+            return c.sh("ip addr show eth0 | grep -v -e dynamic -e valid_lft; ip route; ip -6 route | grep -v expires;"
+                        "ip neigh | grep PERMANENT; cat /sys/class/net/eth0/mtu")
         # The kernel looks at the carrier a moment after the link is up.
         until(lambda: "NO-CARRIER" not in c.sh("ip link show eth0"), "the link has its carrier")
         first = shown()
