@@ -306,7 +306,10 @@ static int run(struct import *im, struct cache_image *ret, cchv_error **err)
 		r = look_up(im, ret, err);
 	if (r != 0)
 		return r;
-	r = job_open(im->cache, &job, err);
+	/* Whoever had the lock before may have been killed. */
+	r = job_sweep(im->cache, 0, NULL, NULL, err);
+	if (r == CCHV_OK)
+		r = job_open(im->cache, &job, err);
 	if (r < 0)
 		return r;
 	file = job_path(&job, "image");
@@ -326,9 +329,7 @@ int import_run(const struct cache *cache, const struct source *source, const cha
 		return r;
 	if (!name && source->kind == SOURCE_DOCKER && cache_name_is_valid(source->paths[0]))
 		im.name = source->paths[0];
-	r = job_sweep(cache, 0, NULL, NULL, err);
-	if (r == CCHV_OK)
-		r = run(&im, ret, err);
+	r = run(&im, ret, err);
 	fd_close(&im.root_fd);
 	oci_image_free(&im.oci);
 	free(im.layout);

@@ -206,6 +206,8 @@ class OneImport(CacheCase):
                 f"/proc/{pid}/stat", encoding="utf-8").read().split(")")[1].split()[0], "its tool is gone")
         self.assertEqual(self.runs(), 2)
         self.assertEqual(len(self.store.images()), 1)
+        # While its tool lived, its directory was not anybody's to take; now it is.
+        self.store.prune()
         self.assertEqual([f for f in self.store.files() if "job" in f], [])
 
     def prune_leaves_nothing(self):
