@@ -35,8 +35,8 @@ void attach_stream_ended(struct exec_stream *stream);
 
 void attach_end_all(cchv_exec *handle);
 void attach_end_everybody(struct exec *exec);      /* of all handles of the process */
-/* 1 while output that the handle attached to has not come to its end. */
-int attach_end_is_open(const cchv_exec *handle);
+/* 1 while output that a handle of the process has attached to has not come to its end. */
+int attach_has_output(const struct exec *exec);
 /* 1: *ret_fd is set; 0: nothing was attached to that stream by set_pipe. */
 int attach_end_take(cchv_exec *handle, int stream, int *ret_fd, cchv_error **err);
 /* Ask the owner to end a process's input. The lock is given up meanwhile. */

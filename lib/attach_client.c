@@ -51,12 +51,13 @@ void attach_end_all(cchv_exec *handle)
 			free_end(handle->ends[i]);
 }
 
-int attach_end_is_open(const cchv_exec *handle)
+int attach_has_output(const struct exec *exec)
 {
-	for (int i = CCHV_STDOUT; i < STDIO_STREAMS; i++)
-		if (handle->ends[i] && handle->ends[i]->out)
-			return 1;
-	return 0;
+	const struct attach_end *end = exec->ends;
+
+	while (end && !end->out)
+		end = end->next;
+	return end != NULL;
 }
 
 int attach_end_take(cchv_exec *handle, int stream, int *ret_fd, cchv_error **err)
@@ -175,9 +176,12 @@ static void on_output_moved(void *user_data)
 {
 	struct attach_end *end = user_data;
 
+	struct exec *exec = end->handle->exec;
+
 	if (!pump_out_has_ended(end->out))
 		return;
 	free_end(end);
+	exec_check_end(exec);
 }
 
 static void on_input_ended(void *source_data, void *user_data)

@@ -236,6 +236,7 @@ CCHV_API void cchv_exec_free(cchv_exec *exec)
 	}
 	pthread_mutex_lock(&vm->lock);
 	attach_end_all(exec);
+	exec_check_end(exec->exec);
 	exec_release(exec->exec);
 	pthread_mutex_unlock(&vm->lock);
 	free(exec);

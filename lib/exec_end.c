@@ -54,12 +54,19 @@ static void record_init(struct exec *exec)
 		log_error(&exec->vm->ctx->log, "container '%s': %s", exec->container->id, cchv_error_message(error));
 }
 
+/* How long what a handle has attached to may come after the end. */
+static uint64_t attached_until(const struct exec *exec)
+{
+	return exec->ended_at + EXEC_DRAIN_MS * NS_PER_MS;
+}
+
 /* The one place where an end becomes known. */
 static void publish(struct exec *exec)
 {
-	loop_timer_set(exec->drain_timer, CLOCK_NEVER);
 	exec->phase = EXEC_ENDED;
 	exec->ended_at = clock_mono_ns();
+	/* Whoever polls for what it has attached to is woken when it is not waited for any longer. */
+	loop_timer_set(exec->drain_timer, attach_has_output(exec) ? attached_until(exec) : CLOCK_NEVER);
 	exec->vm->guest->unpublished--;
 	if (exec == exec->container->init)
 		record_init(exec);
@@ -80,7 +87,7 @@ void exec_check_end(struct exec *exec)
 
 		if (exec->drain_deadline > deadline)
 			exec->drain_deadline = deadline;
-		if (exec_streams_are_drained(exec) || clock_passed(exec->drain_deadline))
+		if ((exec_streams_are_drained(exec) && !attach_has_output(exec)) || clock_passed(exec->drain_deadline))
 			publish(exec);
 		else
 			loop_timer_set(exec->drain_timer, exec->drain_deadline);
@@ -184,16 +191,19 @@ static int result(const struct exec *exec, int *ret_exit_code, int *ret_signal, 
 	return CCHV_OK;
 }
 
-/* What this handle attached to comes before the end, if it comes in a second. */
-static void wait_for_attached(cchv_exec *handle, uint64_t deadline)
+/*
+ * What a handle has attached to comes before the end, if it comes in a second: an end that nobody told, since the guest
+ * is gone, is known before that. 1: it has come, or it is not waited for any longer.
+ */
+static int wait_for_attached(cchv_exec *handle, uint64_t deadline)
 {
-	uint64_t limit = handle->exec->ended_at + EXEC_DRAIN_MS * NS_PER_MS;
+	const struct exec *exec = handle->exec;
+	uint64_t limit = attached_until(exec) < deadline ? attached_until(exec) : deadline;
 
-	if (limit > deadline)
-		limit = deadline;
-	while (attach_end_is_open(handle) && handle->exec->phase == EXEC_ENDED)
+	while (attach_has_output(exec) && exec->phase == EXEC_ENDED)
 		if (vm_serve(handle->vm, limit, NULL) < 0)
-			return;
+			return clock_passed(attached_until(exec)) || limit != deadline;
+	return 1;
 }
 
 CCHV_API int cchv_exec_wait(cchv_exec *exec, int timeout_ms, int *ret_exit_code, int *ret_signal, cchv_error **err)
@@ -209,9 +219,10 @@ CCHV_API int cchv_exec_wait(cchv_exec *exec, int timeout_ms, int *ret_exit_code,
 		return r;
 	while (r == CCHV_OK && exec->exec->phase != EXEC_ENDED && !exec->exec->deleted)
 		r = vm_serve(exec->vm, deadline, err);
-	if (r == CCHV_OK)
-		wait_for_attached(exec, deadline);
-	if (exec->exec->phase == EXEC_ENDED) {
+	if (exec->exec->phase == EXEC_ENDED && !wait_for_attached(exec, deadline)) {
+		r = err_set(err, CCHV_ERR_TIMEOUT, 0, "process '%s' has ended, and its output has not come yet",
+		            exec->exec->id);
+	} else if (exec->exec->phase == EXEC_ENDED) {
 		cchv_error_free(err ? steal(err) : NULL);
 		r = result(exec->exec, ret_exit_code, ret_signal, err);
 	} else if (r == CCHV_OK && exec->exec->deleted) {

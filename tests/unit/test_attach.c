@@ -151,6 +151,75 @@ TEST(output_from_now_on_for_everybody)
 	end();
 }
 
+/* Looks without waiting, as an event loop does, until the end is known; how long after the start that was. */
+static uint64_t poll_for_end(cchv_exec *handle, uint64_t start, uint64_t give_up_ms, int *ret)
+{
+	struct pollfd p = { .fd = cchv_vm_get_fd(vm), .events = POLLIN };
+
+	while ((*ret = cchv_exec_wait(handle, 0, NULL, NULL, NULL)) == CCHV_ERR_TIMEOUT &&
+	       clock_mono_ns() < start + give_up_ms * NS_PER_MS) {
+		poll(&p, 1, 20);
+		cchv_vm_dispatch(vm, NULL);
+	}
+	return (clock_mono_ns() - start) / NS_PER_MS;
+}
+
+TEST(who_polls_has_all_of_it_before_the_end)
+{
+	cchv_stdio_config *stdio = NULL;
+	char full[4096] = { 0 }, text[64] = { 0 };
+	uint64_t start;
+	int fds[2], r;
+
+	begin_told();
+	CHECK_INT(pipe2(fds, O_CLOEXEC), 0);
+	CHECK_INT(fcntl(fds[1], F_SETPIPE_SZ, sizeof(full)), sizeof(full));
+	CHECK_INT(write(fds[1], full, sizeof(full)), sizeof(full));
+	CHECK_INT(cchv_stdio_config_new(&stdio), 0);
+	CHECK_INT(cchv_stdio_config_set_fd(stdio, CCHV_STDOUT, fds[1]), 0);
+	CHECK_INT(cchv_exec_attach(exec, stdio, 1000, NULL), 0);
+	close(fds[1]);
+	cchv_stdio_config_free(stdio);
+	start = clock_mono_ns();
+	CHECK_INT(write(trigger[1], "x", 1), 1);
+	close(trigger[1]);
+	/* Nobody reads, for less than the second that an end waits. */
+	if (poll_for_end(exec, start, 500, &r) < EXEC_DRAIN_MS)
+		CHECK_INT(r, CCHV_ERR_TIMEOUT);
+	CHECK_INT(fd_read_full(fds[0], full, sizeof(full), clock_deadline(1000)), sizeof(full));
+	poll_for_end(exec, clock_mono_ns(), 10000, &r);
+	CHECK_INT(r, 0);
+	CHECK_INT(read(fds[0], text, sizeof(text)), 7);
+	CHECK_STR(text, "line 1\n");
+	close(fds[0]);
+	end();
+}
+
+TEST(nobody_waits_longer_for_who_does_not_read)
+{
+	cchv_stdio_config *stdio = NULL;
+	char full[4096] = { 0 };
+	uint64_t start;
+	int fds[2], r;
+
+	begin_told();
+	CHECK_INT(pipe2(fds, O_CLOEXEC), 0);
+	CHECK_INT(fcntl(fds[1], F_SETPIPE_SZ, sizeof(full)), sizeof(full));
+	CHECK_INT(write(fds[1], full, sizeof(full)), sizeof(full));
+	CHECK_INT(cchv_stdio_config_new(&stdio), 0);
+	CHECK_INT(cchv_stdio_config_set_fd(stdio, CCHV_STDOUT, fds[1]), 0);
+	CHECK_INT(cchv_exec_attach(exec, stdio, 1000, NULL), 0);
+	cchv_stdio_config_free(stdio);
+	start = clock_mono_ns();
+	CHECK_INT(write(trigger[1], "x", 1), 1);
+	close(trigger[1]);
+	CHECK(poll_for_end(exec, start, 10 * EXEC_DRAIN_MS, &r) >= EXEC_DRAIN_MS);
+	CHECK_INT(r, 0);
+	close(fds[0]);
+	close(fds[1]);
+	end();
+}
+
 TEST(who_leaves_is_not_missed)
 {
 	int socket, code = -1;
