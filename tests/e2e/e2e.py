@@ -109,6 +109,13 @@ class Tools:
     def copy_root(self):
         return rootfs.copy(self.tiny_root(), self.dir("root"))
 
+    def postgres_root(self):
+        """A directory with Debian and PostgreSQL (examples/mkimage-postgres.sh)."""
+        root = os.path.join(self.build, "tests/e2e/postgres")
+        if not os.path.isdir(root):
+            raise Skip("no root file system with PostgreSQL (tests/run.sh --full makes it)")
+        return root
+
     def image(self, root, name):
         self.cchv("image", "import", "dir:" + root, "--name", name, code=0, timeout=120)
         return name

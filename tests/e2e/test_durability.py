@@ -7,7 +7,7 @@ import random
 import signal
 import subprocess
 
-from e2e import Skip, case, check, equal, holds, main, quick, wait_for
+from e2e import case, check, equal, holds, main, quick, wait_for
 from lossy_fs import LossyDisk
 
 RANDOM = random.Random(15)
@@ -64,13 +64,6 @@ def nothing_acknowledged_is_lost_with_the_power(t):
         disk.crash()
 
 
-def postgres_root(t):
-    root = os.path.join(t.build, "tests/e2e/postgres")
-    if not os.path.isdir(root):
-        raise Skip("no root file system with PostgreSQL (tests/run.sh --full makes it)")
-    return root
-
-
 def start_postgres(t, name, disk):
     id = t.start(name, "/usr/local/bin/start-postgres", image="postgres", timeout=180,
                  options=("--cpus", "2", "--memory", "512m", "--stop-signal", "INT",
@@ -86,7 +79,7 @@ def sql(t, name, text, **keys):
 
 @case(full=True, timeout=360, clean=True)
 def postgres_recovers(t):
-    t.image(postgres_root(t), "postgres")
+    t.image(t.postgres_root(), "postgres")
     disk = os.path.join(t.dir(), "pg.img")
     id = start_postgres(t, "pg", disk)
     t.cchv("exec", "-u", "postgres", "pg", "pgbench", "-q", "-i", "-s", "5", timeout=600, code=0)
