@@ -149,8 +149,9 @@ def case_names_and_sysctl(place):
 
 def case_shared_namespaces(place):
     kinds = [{"type": kind} for kind in ("pid", "mount", "ipc", "uts", "cgroup", "network")]
-    with place.container(name="pod", hostname="pod", linux={"namespaces": kinds}) as pod:
-        shared = [{"type": "mount"}, {"type": "cgroup"}] + [{"type": kind, "path": "container:pod"}
+    # Its cgroup has its name, and on this machine another run may have one of the usual names.
+    with place.container(name=f"pod-{os.getpid()}", hostname="pod", linux={"namespaces": kinds}) as pod:
+        shared = [{"type": "mount"}, {"type": "cgroup"}] + [{"type": kind, "path": f"container:{pod.name}"}
                                                              for kind in ("pid", "network", "ipc", "uts")]
         with place.container(linux={"namespaces": shared}, hostname=None) as c:
             equal(c.text("hostname"), "pod\n")
