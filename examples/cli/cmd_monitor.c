@@ -102,24 +102,24 @@ static cchv_stdio_config *streams(const struct run_options *o)
 
 static int own(cchv_ctx *ctx, struct record *record, struct run_options *o, cchv_image *image, int signal_fd)
 {
-	cchv_stdio_config *stdio;
-	struct launch l;
-	int status;
+	cchv_stdio_config *stdio = streams(o);
+	struct launch l = { 0 };
+	int status = stdio ? 0 : fail("out of memory");
 
-	status = launch_prepare(ctx, record, o, image, &l);
-	if (status) {
-		report((unsigned char)status);
-		return status;
-	}
-	stdio = streams(o);
-	status = stdio ? launch_go(&l, o, stdio) : fail("out of memory");
+	if (status == 0 && record->snapshot)
+		status = launch_restore(ctx, record, o, stdio, &l);
+	else if (status == 0)
+		status = launch_prepare(ctx, record, o, image, &l);
+	if (status == 0 && !l.init)
+		status = launch_go(&l, o, stdio);
 	cchv_stdio_config_free(stdio);
 	if (status == 0) {
 		report(0);
 		let_go();
 		serve(&l, signal_fd);
 	}
-	launch_end(&l);
+	if (l.vm)
+		launch_end(&l);
 	if (status)
 		report((unsigned char)status);
 	else if (o->remove)

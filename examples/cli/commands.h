@@ -4,6 +4,7 @@
 #define CLI_COMMANDS_H
 
 int cmd_attach(int argc, char **argv);
+int cmd_clone(int argc, char **argv);
 int cmd_cp(int argc, char **argv);
 int cmd_create(int argc, char **argv);
 int cmd_events(int argc, char **argv);
@@ -19,6 +20,7 @@ int cmd_prune(int argc, char **argv);
 int cmd_ps(int argc, char **argv);
 int cmd_rm(int argc, char **argv);
 int cmd_run(int argc, char **argv);
+int cmd_snapshot(int argc, char **argv);
 int cmd_start(int argc, char **argv);
 int cmd_stats(int argc, char **argv);
 int cmd_stop(int argc, char **argv);

@@ -33,6 +33,10 @@ static const struct {
 	{ "template", "  build [--detach]                 make this machine's template; --detach: at idle priority\n"
 		      "  ls [--format table|json]         what there is\n"
 		      "  rm KEY... | --all                remove templates\n" },
+	{ "snapshot", "  create CONTAINER [NAME]          keep a running container with its VM; prints the name\n"
+		      "  restore NAME [--name NEW]        a new container that goes on where the kept one stood\n"
+		      "  ls [--format table|json]         what there is\n"
+		      "  rm NAME...                       remove snapshots\n" },
 	{ "info", FORMAT_TEXT },
 	{ "version", FORMAT_TEXT },
 };

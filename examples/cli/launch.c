@@ -286,20 +286,25 @@ int launch_prepare(cchv_ctx *ctx, struct record *record, const struct run_option
 	return status;
 }
 
-int launch_go(struct launch *l, const struct run_options *o, cchv_stdio_config *stdio)
+int launch_set_logs(cchv_ctx *ctx, const struct record *record, const struct run_options *o, cchv_stdio_config *stdio)
 {
-	char *out = record_path(l->ctx, l->record->id, "stdout.log"),
-	     *errors = record_path(l->ctx, l->record->id, "stderr.log");
-	cchv_error *err = NULL;
-	int r, status = 0;
+	char *out = record_path(ctx, record->id, "stdout.log"), *errors = record_path(ctx, record->id, "stderr.log");
+	int r = cchv_stdio_config_set_log(stdio, CCHV_STDOUT, out, LOG_MAX_BYTES);
 
-	r = cchv_stdio_config_set_log(stdio, CCHV_STDOUT, out, LOG_MAX_BYTES);
 	if (!o->tty)
 		r = worse(r, cchv_stdio_config_set_log(stdio, CCHV_STDERR, errors, LOG_MAX_BYTES));
 	free(out);
 	free(errors);
-	if (r < 0)
-		return setters_failed(r, "log");
+	return setters_failed(r, "log");
+}
+
+int launch_go(struct launch *l, const struct run_options *o, cchv_stdio_config *stdio)
+{
+	cchv_error *err = NULL;
+	int status = launch_set_logs(l->ctx, l->record, o, stdio);
+
+	if (status)
+		return status;
 	l->record->started_ns = now_ns();
 	status = record_save(l->ctx, l->record);
 	if (status)

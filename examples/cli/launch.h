@@ -32,8 +32,15 @@ int launch_prepare(cchv_ctx *ctx, struct record *record, const struct run_option
 		   struct launch *ret_launch);
 /* Start init. stdio is what the caller wants beside the logs. 0, 127, 126 or 125 after an error line. */
 int launch_go(struct launch *launch, const struct run_options *options, cchv_stdio_config *stdio);
+/* In place of both: the container goes on out of the record's snapshot, its output into the logs. 0, or an exit code
+ * after an error line; then all is undone. */
+int launch_restore(cchv_ctx *ctx, struct record *record, const struct run_options *options, cchv_stdio_config *stdio,
+		   struct launch *ret_launch);
 /* After init's end, or a failure: end the VM, cleanly where it answers, and free everything. */
 void launch_end(struct launch *launch);
+/* The streams' logs beside the record, as both starts have them. 0, or an exit code after an error line. */
+int launch_set_logs(cchv_ctx *ctx, const struct record *record, const struct run_options *options,
+		    cchv_stdio_config *stdio);
 void launch_note_time(struct launch *launch, const char *step);
 
 /* Make an ext4 image of that size where there is none. 0, or an exit code after an error line. */

@@ -37,6 +37,8 @@ static const struct command commands[] = {
 	{ "image", cmd_image, "import|pull|ls|rm ...", "manage the image cache" },
 	{ "template", cmd_template, "build [--detach]|ls|rm ...",
 	  "manage what VMs start from in place of booting" },
+	{ "snapshot", cmd_snapshot, "create|restore|ls|rm ...", "keep running containers, and make new ones of that" },
+	{ "clone", cmd_clone, "CONTAINER NEW", "make another container that goes on where a running one stands" },
 	{ "prune", cmd_prune, "", "remove what dead owners left behind" },
 	{ "info", cmd_info, "[--format text|json]",
 	  "show what is here, what is missing, which VMM is used and why" },
@@ -190,6 +192,11 @@ static int parse_globals(int argc, char **argv)
 	return optind;
 }
 
+static int has_commands(const struct command *command)
+{
+	return command->run == cmd_image || command->run == cmd_template || command->run == cmd_snapshot;
+}
+
 static int help_for(const struct command *command)
 {
 	printf("usage: cchv %s %s\n\n%s\n", command->name, command->arguments, command->summary);
@@ -198,7 +205,7 @@ static int help_for(const struct command *command)
 	else if (command->run == cmd_exec)
 		fputs(exec_options_help, stdout);
 	else if (command_options_help(command->name))
-		printf("\n%s:\n%s", command->run == cmd_image || command->run == cmd_template ? "Commands" : "Options",
+		printf("\n%s:\n%s", has_commands(command) ? "Commands" : "Options",
 		       command_options_help(command->name));
 	return 0;
 }

@@ -46,6 +46,8 @@ void record_free(struct record *r)
 	free(r->image_path);
 	free(r->command);
 	free(r->stop_signal);
+	free(r->snapshot);
+	free(r->snapshot_id);
 	free(r->reason);
 	strings_free(&r->words);
 	free(r);
@@ -82,6 +84,8 @@ static struct record *parse(const char *id, yajl_val tree)
 	r->tty = document_bool(tree, "tty");
 	r->interactive = document_bool(tree, "interactive");
 	r->stop_signal = copy_of(document_string(tree, "stop_signal"));
+	r->snapshot = copy_of(document_string(tree, "snapshot"));
+	r->snapshot_id = copy_of(document_string(tree, "snapshot_id"));
 	r->exit_code = -1;
 	document_strings(tree, "words", &r->words);
 	return r;
@@ -105,6 +109,17 @@ static int load(cchv_ctx *ctx, const char *id, struct record **ret_record)
 	yajl_tree_free(tree);
 	free(path);
 	return r;
+}
+
+int record_read_file(const char *path, const char *id, struct record **ret_record)
+{
+	yajl_val tree = document_read_file(path);
+
+	if (!tree)
+		return fail("'%s': %m", path);
+	*ret_record = parse(id, tree);
+	yajl_tree_free(tree);
+	return 0;
 }
 
 static void read_end(cchv_ctx *ctx, struct record *r)
@@ -286,7 +301,7 @@ static char *fresh_id(void)
 	return xprintf("%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2], b[3], b[4], b[5]);
 }
 
-static int name_is_valid(const char *name)
+int record_name_is_valid(const char *name)
 {
 	static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
 	size_t len = strlen(name);
@@ -332,7 +347,7 @@ int record_create(cchv_ctx *ctx, const char *name, int from_run, struct record *
 	struct records all = { 0 };
 	int lock, r;
 
-	if (name && !name_is_valid(name)) {
+	if (name && !record_name_is_valid(name)) {
 		free(record);
 		return fail("--name '%s': not 2 to 64 of [a-zA-Z0-9_.-], the first a letter or digit", name);
 	}
@@ -386,6 +401,10 @@ int record_save(cchv_ctx *ctx, struct record *record)
 	put_bool(g, "tty", record->tty);
 	put_bool(g, "interactive", record->interactive);
 	put_string(g, "stop_signal", record->stop_signal);
+	if (record->snapshot) {
+		put_bytes(g, "snapshot", record->snapshot);
+		put_string(g, "snapshot_id", record->snapshot_id);
+	}
 	put_key(g, "words");
 	yajl_gen_array_open(g);
 	for (size_t i = 0; i < record->words.count; i++)

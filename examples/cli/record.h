@@ -24,6 +24,8 @@ struct record {
 	int tty;
 	int interactive;
 	char *stop_signal;    /* or NULL: SIGTERM */
+	char *snapshot;       /* a directory: it comes to life first out of that; or NULL */
+	char *snapshot_id;    /* its id in the snapshot, with it */
 	struct strings words; /* of run_options.h: options, image, command */
 	/* Looked up, not kept: */
 	enum status status;
@@ -47,6 +49,8 @@ int record_open_image(cchv_ctx *ctx, const struct record *record, cchv_image **r
 /* By name, id or unique beginning of an id; with its status. 0, or an exit code after an error line. */
 int record_find(cchv_ctx *ctx, const char *name, struct record **ret_record);
 int record_read(cchv_ctx *ctx, const char *id, struct record **ret_record);
+/* The record in a file that is no container's own. 0, or an exit code after an error line. */
+int record_read_file(const char *path, const char *id, struct record **ret_record);
 int record_list(cchv_ctx *ctx, struct records *ret_records); /* newest first */
 void record_look_up_status(cchv_ctx *ctx, struct record *record);
 /* Forget what is known of an earlier end, before a new start. */
@@ -60,6 +64,7 @@ void record_free(struct record *record);
 void records_free(struct records *records);
 
 char *record_path(cchv_ctx *ctx, const char *id, const char *file); /* file NULL: the directory */
+int record_name_is_valid(const char *name);
 /* What the shell sees of an end: the code, or 128 + signal. */
 int record_exit_status(const struct record *record);
 const char *status_name(enum status status);

@@ -111,6 +111,8 @@ def _belongs_to_cache(path, state):
     if parts[-1].endswith("lock") or parts == ["containers"]:
         return True
     # The cache is meant to stay, its workshop is not.
+    if parts == ["snapshots"]:
+        return True  # where they lie; each of them has to be removed
     return parts[0] in ("images", "kernels", "scratch", "templates", "volumes") and (len(parts) < 3 or parts[1] != "tmp")
 
 

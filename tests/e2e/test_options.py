@@ -14,6 +14,7 @@ from rootfs import write
 
 # Run elsewhere: {(command, option): program, the file of which has the option's name in it}.
 ELSEWHERE = {("template", "detach"): "test_templates.py",
+             ("snapshot", "name"): "test_snapshots.py", ("snapshot", "format"): "test_snapshots.py",
              ("cp", "max-size"): "test_cli.py", ("cp", "max-files"): "test_cli.py",
              ("", "state-dir"): "driver.py", ("", "runtime-dir"): "driver.py", ("", "no-builder"): "driver.py"}
 SEEN = set()
