@@ -28,6 +28,7 @@
 #include "ctx.h"
 #include "image_prune.h"
 #include "list.h"
+#include "snapshot_store.h"
 #include "template_auto.h"
 #include "template_store.h"
 
@@ -232,6 +233,28 @@ static int list_names(cchv_ctx *ctx, cchv_list **ret_names, cchv_error **err)
 	return CCHV_OK;
 }
 
+/* Where the command keeps them. */
+static int prune_snapshots(cchv_ctx *ctx, cchv_findings *f)
+{
+	cleanup_free char *dir = mem_printf("%s/snapshots", ctx->state_dir);
+	cleanup_err cchv_error *error = NULL;
+	cleanup_free char *text = NULL;
+	int count, r;
+
+	if (!dir)
+		return CCHV_ERR_NOMEM;
+	if (access(dir, F_OK) < 0)
+		return CCHV_OK;
+	r = snapshot_clear_drafts(dir, &count, &error);
+	if (r == CCHV_OK && !count)
+		return CCHV_OK;
+	text = r < 0 ? mem_strdup(cchv_error_message(error)) : mem_printf("%d that were not finished", count);
+	if (!text)
+		return CCHV_ERR_NOMEM;
+	return findings_add(f, "snapshot", r < 0 ? CCHV_FINDING_WARN : CCHV_FINDING_REMOVED, text,
+	                    r < 0 ? "look at its directory, then prune again" : NULL);
+}
+
 CCHV_API int cchv_ctx_prune(cchv_ctx *ctx, cchv_findings **ret_removed, cchv_error **err)
 {
 	cleanup_findings cchv_findings *f = findings_new();
@@ -258,7 +281,8 @@ CCHV_API int cchv_ctx_prune(cchv_ctx *ctx, cchv_findings **ret_removed, cchv_err
 	}
 	/* After the VMs: their devices are let go of by now. */
 	if (r == CCHV_OK && (container_prune(ctx, f) < 0 || image_prune_unfinished(ctx, f) < 0 ||
-	                     template_prune(ctx, f) < 0 || template_prune_stale(ctx, f) < 0))
+	                     template_prune(ctx, f) < 0 || template_prune_stale(ctx, f) < 0 ||
+	                     prune_snapshots(ctx, f) < 0))
 		return err_nomem(err);
 	if (r == CCHV_OK && ret_removed)
 		*ret_removed = steal(&f);

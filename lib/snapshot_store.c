@@ -138,18 +138,15 @@ static int is_abandoned(const char *path)
 	return fd >= 0 && fd_lock(fd, 0) == 0;
 }
 
-static int clear_drafts(const char *final, cchv_error **err)
+int snapshot_clear_drafts(const char *parent, int *ret_count, cchv_error **err)
 {
-	cleanup_free char *parent = mem_strndup(final, (size_t)(strrchr(final, '/') - final));
 	struct dirent *entry;
 	int r = CCHV_OK;
-	DIR *dir;
+	DIR *dir = opendir(parent);
 
-	if (!parent)
-		return err_nomem(err);
-	dir = opendir(*parent ? parent : "/");
+	*ret_count = 0;
 	if (!dir)
-		return err_set(err, err_code_of_errno(errno), errno, "snapshot '%s'", final);
+		return err_set(err, err_code_of_errno(errno), errno, "snapshots '%s'", parent);
 	while (r == CCHV_OK && (entry = readdir(dir))) {
 		cleanup_free char *path = NULL;
 
@@ -158,11 +155,19 @@ static int clear_drafts(const char *final, cchv_error **err)
 		path = mem_printf("%s/%s", parent, entry->d_name);
 		if (!path)
 			r = err_nomem(err);
-		else if (is_abandoned(path))
-			r = path_remove_tree(path, err);
+		else if (is_abandoned(path) && (r = path_remove_tree(path, err)) == CCHV_OK)
+			++*ret_count;
 	}
 	closedir(dir);
 	return r;
+}
+
+static int clear_beside(const char *final, cchv_error **err)
+{
+	cleanup_free char *parent = mem_strndup(final, (size_t)(strrchr(final, '/') - final));
+	int count;
+
+	return parent ? snapshot_clear_drafts(*parent ? parent : "/", &count, err) : err_nomem(err);
 }
 
 static int make_rooms(const char *dir, cchv_error **err)
@@ -187,7 +192,7 @@ int snapshot_begin(const char *final, struct snapshot_draft *ret_draft, cchv_err
 
 	if (access(final, F_OK) == 0)
 		return err_set(err, CCHV_ERR_EXISTS, 0, "snapshot '%s' exists", final);
-	r = clear_drafts(final, err);
+	r = clear_beside(final, err);
 	if (r < 0)
 		return r;
 	draft.dir = draft_path(final);

@@ -41,6 +41,8 @@ struct snapshot_draft {
 };
 #define SNAPSHOT_DRAFT_INIT { NULL, -1 }
 int snapshot_begin(const char *final, struct snapshot_draft *ret_draft, cchv_error **err);
+/* What writers that died have left in a directory of snapshots, and how many of those are gone. */
+int snapshot_clear_drafts(const char *parent, int *ret_count, cchv_error **err);
 /* Make it durable, and give it its name. info is taken; "format" and "files" are added. */
 int snapshot_publish(struct snapshot_draft *draft, const char *final, struct json *info, cchv_error **err);
 /* Removes what was not published. */

@@ -230,8 +230,9 @@ int cchv_ctx_get_versions_json(cchv_ctx *ctx, char **ret_json, cchv_error **err)
  * @err:         NULL, or receives the error (free it with cchv_error_free())
  *
  * Kills VMMs whose owner is dead and records CCHV_STOP_OWNER_DIED, then removes processes, mounts, sockets,
- * cgroups and files of VMs that are gone, unfinished images and templates, and templates of a kernel, an agent,
- * a VMM or a host that has changed since. VMs with a living owner are not touched, nor are finished images
+ * cgroups and files of VMs that are gone, unfinished images, templates and snapshots (those in snapshots/ of
+ * the state directory), and templates of a kernel, an agent, a VMM or a host that has changed since. VMs with a
+ * living owner are not touched, nor are finished images
  * (cchv_image_prune()). One thing that cannot be removed does not stop the rest.
  *
  * Valid in: always.

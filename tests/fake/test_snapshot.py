@@ -177,6 +177,18 @@ class Taking(SnapshotCase):
         finally:
             os.system(f"umount {small}")
 
+    def test_prune_takes_what_dead_processes_left(self):
+        kept = os.path.join(self.directory, "state", "snapshots")
+        for name in (".snapshot-1-1/disks", ".snapshot-1-2", "whole"):
+            os.makedirs(os.path.join(kept, name))
+        held = os.open(os.path.join(kept, ".snapshot-1-2"), os.O_RDONLY)
+        fcntl.flock(held, fcntl.LOCK_EX)
+        self.context.prune()
+        self.assertEqual(sorted(os.listdir(kept)), [".snapshot-1-2", "whole"])
+        os.close(held)
+        self.context.prune()
+        self.assertEqual(os.listdir(kept), ["whole"])
+
     def test_what_a_dead_process_left_is_cleared_away(self):
         self.plan({"api": {"vm.snapshot": {"stall": True, "after": True}}})
         vm = self.source()
